@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -50,6 +51,9 @@ def _commands_with_more(main: Any) -> set[str]:
     return {n for n, c in named if any("--help-all" in p.opts for p in c.params)}
 
 
+_PROPERTIES = (property, cached_property)
+
+
 def _entry(name: str) -> str:
     thing = getattr(asterism, name)
     if isinstance(thing, ModuleType):
@@ -63,8 +67,9 @@ def _entry(name: str) -> str:
     text = f"```text\n{name}{_signature(thing)}\n```\n\n" + _prose(thing.__doc__)
     for member, value in _members(thing) if inspect.isclass(thing) else ():
         # of a class or static method, and of a property, the function behind it
-        function = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
-        call = "" if isinstance(value, property) else _signature(function)
+        behind = (getattr(value, name, None) for name in ("__func__", "fget", "func"))
+        function = next(filter(None, behind), value)
+        call = "" if isinstance(value, _PROPERTIES) else _signature(function)
         text += f"\n**`{name}.{member}{call}`**\n\n" + _prose(function.__doc__)
     return text
 
@@ -85,7 +90,7 @@ def _members(owner: type) -> list[tuple[str, Any]]:
             continue
         for name, value in vars(base).items():
             function = getattr(value, "__func__", value)
-            known = inspect.isfunction(function) or isinstance(value, property)
+            known = inspect.isfunction(function) or isinstance(value, _PROPERTIES)
             if name[0] != "_" and known and function.__doc__:
                 found[name] = value
     return list(found.items())

@@ -18,7 +18,6 @@ from sklearn.exceptions import NotFittedError
 
 import asterism as am
 from asterism.errors import DataError, ModelError, TooLargeError
-from asterism.learning.learner_settings import MOVED, MOVED_IN_FITS
 from asterism.learning.search import complete
 from asterism.learning.search import found as result
 from asterism.learning.search.found import FamilyTable, SearchResult
@@ -100,15 +99,34 @@ def test_set_params() -> None:
         learner.set_params(parents=1)
 
 
-@pytest.mark.parametrize("name", sorted(MOVED))
-def test_a_name_that_went_is_refused_with_the_new_one(name: str) -> None:
-    with pytest.raises(TypeError, match=f"{MOVED[name][0]}="):
+@pytest.mark.parametrize(
+    ("name", "now"),
+    {
+        "edge_prior": r"structure_prior=am\.StructurePrior\(probabilities=",
+        "exogenous": r"structure_prior=am\.StructurePrior\(exogenous=",
+        "n_candidates": r"search=am\.Search\(candidates=",
+        "journal": r"search=am\.Search\(journal=",
+        "max_draws": r"sampling=am\.Sampling\(max_draws=",
+        "time_step": r"accuracy=am\.Accuracy\(time_step=",
+        "max_seconds": "minutes=",
+    }.items(),
+)
+def test_a_name_that_went_is_refused_with_the_new_one(name: str, now: str) -> None:
+    with pytest.raises(TypeError, match=f"no argument {name}; say {now}"):
         am.StructureLearner(**{name: 1})
 
 
-@pytest.mark.parametrize("name", sorted(MOVED_IN_FITS))
-def test_a_name_that_fits_lost_is_refused_with_the_new_one(name: str) -> None:
-    with pytest.raises(TypeError, match=f"{MOVED_IN_FITS[name][0]}="):
+@pytest.mark.parametrize(
+    ("name", "now"),
+    {
+        "tolerance": "stop_gain=",
+        "grid_tolerance": r"accuracy=am\.Accuracy\(tolerance=",
+        "joint_limit": r"accuracy=am\.Accuracy\(joint_limit=",
+        "max_seconds": "minutes=",
+    }.items(),
+)
+def test_a_name_that_fits_lost_is_refused_with_the_new_one(name: str, now: str) -> None:
+    with pytest.raises(TypeError, match=f"no argument {name}; say {now}"):
         am.ParameterLearner({"A": []}, **{name: 1})
 
 

@@ -24,7 +24,7 @@ from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError, DataError, counted
-from asterism.learning.learner_settings import as_object
+from asterism.learning.held_out import anew
 from asterism.learning.search.screening import pair_gains
 from asterism.model.emissions import Joint
 from asterism.numerics.arrays import FloatArray
@@ -175,13 +175,8 @@ def _pairs(table: pd.DataFrame) -> Values:
 
 def _probabilities(learner: StructureLearner, quick: bool) -> Callable[[Observations], Values]:
     """Searches as the learner does; the journal belongs to the data as they are."""
-    settings = learner.get_params(deep=False)
-    search = as_object("search", learner.search)
-    settings["search"] = replace(search, journal=None, resume=False)
-    settings["emission"] = learner.emission_ or settings["emission"]
-    if quick:
-        settings |= {"minutes": None, "method": "star"}
-    return lambda data: _pairs(type(learner)(**settings).fit(data).edge_probabilities_)
+    changes: dict[str, Any] = {"minutes": None, "method": "star"} if quick else {}
+    return lambda data: _pairs(anew(learner, **changes).fit(data).edge_probabilities_)
 
 
 def _gains(learner: StructureLearner) -> Callable[[Observations], Values]:

@@ -343,7 +343,13 @@ def make_learner(
     nodes: Sequence[str] = (),
 ) -> StructureLearner:
     """The one place that turns flags into a learner."""
-    from asterism.learning.learner_settings import Accuracy, Sampling, Search, StructurePrior
+    from asterism.learning.learner_settings import (
+        Accuracy,
+        Sampling,
+        Search,
+        StructurePrior,
+        picked,
+    )
     from asterism.learning.search.structure_learner import StructureLearner
 
     edge_prior = None
@@ -356,13 +362,8 @@ def make_learner(
         prior=prior_of_rates(options),
         random_state=options.seed,
         n_jobs=options.jobs,
-        structure_prior=StructurePrior(
-            options.family_prior,
-            edge_prior,
-            tuple(options.required),
-            tuple(options.forbidden),
-            tuple(options.exogenous),
-            options.min_parents,
+        structure_prior=picked(
+            StructurePrior, options, edge=options.family_prior, probabilities=edge_prior
         ),
         states=states,
         initial=options.initial,
@@ -370,17 +371,9 @@ def make_learner(
         graph=options.graph,
         threshold=options.threshold,
         minutes=options.minutes,
-        search=Search(
-            options.search,
-            options.candidates,
-            options.n_init,
-            options.refine_emissions,
-            options.output / JOURNAL,
-            options.resume,
-            options.hidden,
-        ),
+        search=picked(Search, options, kind=options.search, journal=options.output / JOURNAL),
         sampling=Sampling(chains=options.chains),
-        accuracy=Accuracy(options.tolerance, options.time_step, options.max_sweeps),
+        accuracy=picked(Accuracy, options),
         ties=options.table.ties,
     )
 

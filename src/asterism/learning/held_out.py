@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -49,6 +49,14 @@ def log_probabilities(
     return found.log_evidence_by_trajectory
 
 
+def anew(learner: StructureLearner, **changes: Any) -> StructureLearner:
+    """The same learner for other data: its emissions as they were fitted, and no journal."""
+    settings = learner.get_params(deep=False)
+    settings["search"] = replace(as_object("search", learner.search), journal=None, resume=False)
+    settings["emission"] = learner.emission_ or settings["emission"]
+    return type(learner)(**{**settings, **changes})
+
+
 def held_out_gain(
     learner: StructureLearner,
     data: Observations | Trajectories,
@@ -67,12 +75,8 @@ def held_out_gain(
         raise DataError(
             f"{n_folds} folds cannot be made of {n} trajectories; give a number from 2 to {n}."
         )
-    search = replace(as_object("search", learner.search), journal=None, resume=False)
     prior = as_object("structure_prior", learner.structure_prior)
-    settings = {**learner.get_params(deep=False), "search": search}
-    settings["emission"] = learner.emission_ or settings["emission"]
-    alone = {**settings, "max_parents": 0, "method": "star"}
-    alone["structure_prior"] = replace(prior, required=(), min_parents=0)
+    prior = replace(prior, required=(), min_parents=0)
     order = np.random.default_rng(seed).permutation(n)
     gains = []
     listener = listener_for(progress)
@@ -81,8 +85,9 @@ def held_out_gain(
         part = LongPart(listener, f"part {fold + 1} of {n_folds}")
         out = np.sort(order[fold::n_folds])
         known = data[np.setdiff1d(np.arange(n), out)]
-        with_edges = type(learner)(**settings).fit(known, progress=part)
-        without = type(learner)(**alone).fit(known, progress=part)
+        with_edges = anew(learner).fit(known, progress=part)
+        without = anew(learner, max_parents=0, method="star", structure_prior=prior)
+        without.fit(known, progress=part)
         new = data[out]
         gains.append(
             log_probabilities(with_edges, new, part) - log_probabilities(without, new, part)

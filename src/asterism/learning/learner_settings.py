@@ -10,11 +10,10 @@ call with an old name is refused with the new one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from asterism.errors import ModelError, Setting
 
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
     Edges: TypeAlias = "Sequence[tuple[str, str]] | networkx.DiGraph | pd.DataFrame"
     ByEdge: TypeAlias = "Mapping[tuple[str, str], float] | pd.DataFrame"
 
+Made = TypeVar("Made")
+
 #: ln of the prior probability of a set of parents, up to a constant of the child
 FamilyPrior = Callable[[str, tuple[str, ...]], float]
 
@@ -32,12 +33,16 @@ FamilyPrior = Callable[[str, tuple[str, ...]], float]
 SPARSE, UNIFORM, BY_SIZE = "sparse", "uniform", "by_size"
 
 
-class _Described:
-    """Shows what differs from the defaults, and can be written to a record of a run."""
+class Shown:
+    """A dataclass that shows what differs from its defaults."""
 
     def __repr__(self) -> str:
         shown = [f"{name}={value!r}" for name, value in changed_fields(self).items()]
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class _Described(Shown):
+    """One that can be written to a record of a run."""
 
     def to_dict(self) -> dict[str, Any]:
         """Every setting by its name."""
@@ -228,58 +233,19 @@ def as_object(name: str, value: Any) -> Any:
 
 # ---- names that went --------------------------------------------------------------------------
 
-#: old argument of StructureLearner -> argument and field that took its place
+#: argument that a learner had in version 0.2, or field of one of the objects above -> the argument
+#: and the field that take its place
 MOVED = {
+    **{one.name: (argument, one.name) for argument, kind in KINDS.items() for one in fields(kind)},
     "edge_log_odds": ("structure_prior", "edge"),
     "family_prior": ("structure_prior", "edge"),
     "edge_prior": ("structure_prior", "probabilities"),
-    "required": ("structure_prior", "required"),
-    "forbidden": ("structure_prior", "forbidden"),
-    "exogenous": ("structure_prior", "exogenous"),
-    "min_parents": ("structure_prior", "min_parents"),
     "n_candidates": ("search", "candidates"),
-    "n_init": ("search", "n_init"),
-    "refine_emissions": ("search", "refine_emissions"),
-    "journal": ("search", "journal"),
-    "resume": ("search", "resume"),
     "n_chains": ("sampling", "chains"),
-    "max_draws": ("sampling", "max_draws"),
-    "tolerance": ("accuracy", "tolerance"),
-    "time_step": ("accuracy", "time_step"),
-    "max_sweeps": ("accuracy", "max_sweeps"),
-    "digamma": ("accuracy", "digamma"),
-    "tempering": ("accuracy", "tempering"),
-    "max_seconds": ("minutes", ""),
-}
-#: the same of ParameterLearner
-MOVED_IN_FITS = {
-    "tolerance": ("stop_gain", ""),
     "grid_tolerance": ("accuracy", "tolerance"),
-    "time_step": ("accuracy", "time_step"),
-    "joint_limit": ("accuracy", "joint_limit"),
     "max_seconds": ("minutes", ""),
 }
-
-Given = ParamSpec("Given")
-Made = TypeVar("Made")
-
-
-def without_old_names(
-    moved: Mapping[str, tuple[str, str]],
-) -> Callable[[Callable[Given, Made]], Callable[Given, Made]]:
-    """Refuse arguments that went, with the name of what took their place."""
-
-    def decorate(function: Callable[Given, Made]) -> Callable[Given, Made]:
-        @wraps(function)
-        def checked(*arguments: Given.args, **settings: Given.kwargs) -> Made:
-            for name in settings:
-                if name in moved:
-                    raise TypeError(f"The argument {name} is gone; say {new_name(*moved[name])}.")
-            return function(*arguments, **settings)
-
-        return checked
-
-    return decorate
+del MOVED["minutes"]  # an argument of both learners
 
 
 def new_name(argument: str, field: str) -> str:
@@ -289,10 +255,27 @@ def new_name(argument: str, field: str) -> str:
     return f"{argument}=am.{KINDS[argument].__name__}({field}=…)"
 
 
+def refuse_old_names(given: Iterable[str], moved: Mapping[str, tuple[str, str]] = MOVED) -> None:
+    """Refuse arguments that went, with the name of what took their place."""
+    for name in given:
+        if name in moved:
+            raise TypeError(f"There is no argument {name}; say {new_name(*moved[name])}.")
+
+
 def changed_fields(value: Any) -> dict[str, Any]:
     """The fields of an object that differ from their defaults."""
-    return {
-        one.name: getattr(value, one.name)
-        for one in fields(value)
-        if getattr(value, one.name) is not one.default
-    }
+    every = {one.name: (getattr(value, one.name), one.default) for one in fields(value)}
+    return {name: own for name, (own, default) in every.items() if not _same(own, default)}
+
+
+def _same(value: Any, default: Any) -> bool:
+    if value is default:
+        return True
+    return type(value) is type(default) and repr(value) == repr(default)
+
+
+def picked(kind: type[Made], options: Any, /, **more: Any) -> Made:
+    """An object whose fields are those of ``options`` that have their names, and ``more``."""
+    names = [one.name for one in fields(kind)]  # type: ignore[arg-type]
+    found = {name: getattr(options, name) for name in names if hasattr(options, name)}
+    return kind(**{**found, **more})

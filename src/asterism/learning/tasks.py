@@ -2,8 +2,8 @@
 
 Settings follow scikit-learn's contract, without importing scikit-learn: ``__init__`` only stores
 its arguments under their own names, and what ``fit`` finds ends in ``_``. ``get_params`` and
-``set_params`` follow from the signature, which is all that ``sklearn.base.clone`` and its searches
-over settings ask for.
+``set_params`` follow from the fields of the class, which is all that ``sklearn.base.clone`` and its
+searches over settings ask for.
 
 Tasks run in threads: these need no copies of the input, the kernels release the interpreter lock,
 and they start at once. Under ``joblib.parallel_config(backend="dask")`` the input goes to every
@@ -14,7 +14,6 @@ restarted are repeated. Results come back in the order of the tasks.
 from __future__ import annotations
 
 import importlib
-import inspect
 import sys
 import time
 import warnings
@@ -22,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, fields, replace
+from functools import wraps
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -29,12 +29,12 @@ from numpy.typing import NDArray
 
 from asterism.errors import ModelError
 from asterism.learning.learner_settings import (
-    Accuracy,
-    Sampling,
-    Search,
-    StructurePrior,
+    KINDS,
+    MOVED,
+    Shown,
     as_object,
     new_name,
+    refuse_old_names,
 )
 from asterism.notebook_card import MOST_ROWS, card
 from asterism.numerics.progress import ProgressListener as ProgressListener
@@ -201,19 +201,18 @@ def _require_cluster(client: Any, losses: int, error: BaseException) -> None:
 Learner = TypeVar("Learner", bound="Estimator")
 
 #: settings that are objects with settings of their own
-SETTINGS = (StructurePrior, Search, Sampling, Accuracy)
+SETTINGS: tuple[Any, ...] = tuple(KINDS.values())
 
 
-class Estimator:
-    """Settings as named arguments, kept as attributes."""
+class Estimator(Shown):
+    """Settings as named arguments, kept as attributes: the fields of a dataclass."""
 
     #: names that arguments had before -> argument and field that took their place
-    _moved: Mapping[str, tuple[str, str]] = {}
+    _moved: ClassVar[Mapping[str, tuple[str, str]]] = MOVED
 
     @classmethod
     def _setting_names(cls) -> list[str]:
-        names = inspect.signature(cls.__init__).parameters
-        return [name for name in names if name != "self"]
+        return [one.name for one in fields(cls)]  # type: ignore[arg-type]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The settings by name; with ``deep`` also those of their objects: sampling__minutes."""
@@ -306,18 +305,18 @@ class Estimator:
         ]
         return card(repr(self), facts, names, rows, len(edges), warning)
 
-    def __repr__(self) -> str:
-        """Only the settings that differ from their defaults."""
-        parameters = inspect.signature(type(self).__init__).parameters
-        shown = [
-            f"{name}={getattr(self, name)!r}"
-            for name in self._setting_names()
-            if not _same(getattr(self, name), parameters[name].default)
-        ]
-        return f"{type(self).__name__}({', '.join(shown)})"
 
+def estimator(kind: type[Learner]) -> type[Learner]:
+    """A dataclass as a learner: old names of arguments are refused with the new ones."""
+    own = [one.name for one in fields(kind)]  # type: ignore[arg-type]
+    moved = kind._moved.items()
+    kind._moved = {n: to for n, to in moved if n not in own and to[0] in own}
+    plain = kind.__init__
 
-def _same(value: Any, default: Any) -> bool:
-    if value is default:
-        return True
-    return type(value) is type(default) and repr(value) == repr(default)
+    @wraps(plain)
+    def checked(self: Any, *given: Any, **settings: Any) -> None:
+        refuse_old_names(settings, kind._moved)
+        plain(self, *given, **settings)
+
+    kind.__init__ = checked  # type: ignore[method-assign]
+    return kind

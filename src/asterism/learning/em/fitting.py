@@ -21,6 +21,7 @@ from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError, Sentence, Setting
+from asterism.exact.groups import JOINT_LIMIT
 from asterism.inference.methods import METHODS, methods_that_learn_rates
 from asterism.learning.em import emission_fit
 from asterism.learning.em.cluster_step import chosen_method
@@ -61,17 +62,17 @@ class Settings:
     """What the user chose."""
 
     method: str
-    prior: GammaPrior | None
-    use_mode: bool
-    learn_initial: bool
-    n_init: int
-    tolerance: float
-    max_iterations: int
-    grid_tolerance: float
-    time_step: float | None
-    joint_limit: int
-    n_jobs: int
-    seed: Any
+    prior: GammaPrior | None = None
+    use_mode: bool = False
+    learn_initial: bool = True
+    n_init: int = 1
+    tolerance: float = 1e-3
+    max_iterations: int = 200
+    grid_tolerance: float = 1e-3
+    time_step: float | None = None
+    joint_limit: int = JOINT_LIMIT
+    n_jobs: int = 1
+    seed: Any = 0
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -55,13 +56,12 @@ from asterism.learning.em.uncertainty import (
 )
 from asterism.learning.em.viterbi import most_probable_paths
 from asterism.learning.learner_settings import (
-    MOVED_IN_FITS,
+    MOVED,
     Accuracy,
     as_object,
-    without_old_names,
 )
 from asterism.learning.levels import level_frame, with_levels
-from asterism.learning.tasks import Estimator
+from asterism.learning.tasks import Estimator, estimator
 from asterism.model.emissions import Exact, with_joint_by_column
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
@@ -78,6 +78,8 @@ if TYPE_CHECKING:
 _DRAWS = 1_000
 
 
+@estimator
+@dataclass(eq=False, repr=False)
 class ParameterLearner(Estimator):
     """Learns every conditional rate of a network from incomplete, noisy data.
 
@@ -120,64 +122,33 @@ class ParameterLearner(Estimator):
     computed at first use); note.
     """
 
-    _moved = MOVED_IN_FITS
+    graph: Any
+    emission: Any = None
+    prior: GammaPrior | None = None
+    method: str = "auto"
+    initial: Any = "learn"
+    allowed_transitions: Mapping[Any, Any] | None = None
+    n_init: int = 1
+    states: Mapping[Any, Sequence[Any]] | None = None
+    exogenous: Sequence[Any] = ()
+    map: bool = False
+    stop_gain: float = 1e-6
+    max_iterations: int = 1000
+    accuracy: Accuracy = Accuracy()
+    level: float = 0.95
+    n_jobs: int = -1
+    random_state: Any = 0
+    covariates: Any = None
+    equal_rates: Any = None
+    fixed_rates: Any = None
+    start_rates: Any = None
+    minutes: float | None = None
+    reference: Mapping[str, Any] | None = None
+    change_times: Sequence[float] | None = None
+    frailty: Any = None
 
-    @without_old_names(MOVED_IN_FITS)
-    def __init__(
-        self,
-        graph: Any,
-        emission: Any = None,
-        prior: GammaPrior | None = None,
-        method: str = "auto",
-        initial: Any = "learn",
-        allowed_transitions: Mapping[Any, Any] | None = None,
-        n_init: int = 1,
-        states: Mapping[Any, Sequence[Any]] | None = None,
-        exogenous: Sequence[Any] = (),
-        map: bool = False,
-        stop_gain: float = 1e-6,
-        max_iterations: int = 1000,
-        accuracy: Accuracy = Accuracy(),
-        level: float = 0.95,
-        n_jobs: int = -1,
-        random_state: Any = 0,
-        covariates: Any = None,
-        equal_rates: Any = None,
-        fixed_rates: Any = None,
-        start_rates: Any = None,
-        minutes: float | None = None,
-        reference: Mapping[str, Any] | None = None,
-        change_times: Sequence[float] | None = None,
-        frailty: Any = None,
-    ) -> None:
-        self.graph = graph
-        self.emission = emission
-        self.prior = prior
-        self.method = method
-        self.initial = initial
-        self.allowed_transitions = allowed_transitions
-        self.n_init = n_init
-        self.states = states
-        self.exogenous = exogenous
-        self.map = map
-        self.stop_gain = stop_gain
-        self.max_iterations = max_iterations
-        self.accuracy = accuracy
-        self.level = level
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.covariates = covariates
-        self.equal_rates = equal_rates
-        self.fixed_rates = fixed_rates
-        self.start_rates = start_rates
-        self.minutes = minutes
-        self.reference = reference
-        self.change_times = change_times
-        self.frailty = frailty
-
-    _fitted = frozenset(
-        ["_fit", "_sampled", "_observations", "_posterior", "_information", "_spreads"]
-    )
+    _moved: ClassVar = {**MOVED, "tolerance": ("stop_gain", "")}
+    _fitted = frozenset(["_fit", "_sampled", "_observations", "_observed"])
 
     # ---- learning ---------------------------------------------------------------------------
 
@@ -251,9 +222,6 @@ class ParameterLearner(Estimator):
         if not has_trusted_intervals(fit):
             warnings.warn(about_rates(fit.method), stacklevel=3)
         self._observations = observations
-        self._posterior: Posterior | None = None
-        self._information: Information | None = None
-        self._spreads: pd.DataFrame | None = None
         self.network_ = fit.network
         self.emission_ = fit.emission
         self.prior_ = fit.prior
@@ -296,7 +264,6 @@ class ParameterLearner(Estimator):
                 )
         found = sample_parameters(template, observations, emission, settings)
         self._sampled, self._observations = found, observations
-        self._posterior = self._information = None
         self.method_ = "sample"
         self.network_, self.emission_, self.prior_ = found.network, found.emission, found.prior
         self.log_evidence_ = None
@@ -349,13 +316,10 @@ class ParameterLearner(Estimator):
 
     # ---- what was learned -------------------------------------------------------------------
 
-    @property
+    @cached_property
     def posterior_(self) -> Posterior:
         """The posterior of the data that were fitted, under the network learned."""
-        self._require_fitted("network_")
-        if self._posterior is None:
-            self._posterior = self._infer(self._observations)
-        return self._posterior
+        return self._infer()
 
     @property
     def log_evidence_given_first_(self) -> float:
@@ -365,7 +329,6 @@ class ParameterLearner(Estimator):
     @property
     def n_parameters_given_first_(self) -> int:
         """Parameters without the start probabilities: what is learned given the first visits."""
-        self._require_fitted("network_")
         coordinates = self._maximum().task.coordinates
         starts = sum(len(group) - 1 for group in coordinates.initial_groups)
         for node in coordinates.nodes:
@@ -392,7 +355,6 @@ class ParameterLearner(Estimator):
     @property
     def baseline_(self) -> list[str]:
         """One sentence per covariate: at which value the baseline rates are, and why."""
-        self._require_fitted("network_")
         return said_about_covariates(self._maximum().model.columns)
 
     @property
@@ -401,7 +363,7 @@ class ParameterLearner(Estimator):
         self._require_fitted("network_")
         if self._sampled is not None:
             return self._sampled.rate_table(self.posterior_.statistics, self.level)
-        return rate_table(self._maximum(), self._observed(), self.level)
+        return rate_table(self._maximum(), self._observed, self.level)
 
     @property
     def effects_(self) -> pd.DataFrame:
@@ -422,18 +384,15 @@ class ParameterLearner(Estimator):
         """All parameters: kind, parameter, estimate, se, lower, upper, note."""
         return parameter_table(self._uncertainty(), self.level, self.frailty_)
 
-    @property
+    @cached_property
     def frailty_(self) -> pd.DataFrame:
         """How trajectories differ, one row per factor: node, rates ("all", "up" or "down"), sd of
         the factors with lower and upper, the same as a fold: factor (exp of the standard deviation
         of ln factor), factor_lower, factor_upper; statistic and p_value of the likelihood-ratio
         test against no factor, and a sentence. Computed at first use.
         """
-        self._require_fitted("network_")
-        if self._spreads is None:
-            with listening(None):
-                self._spreads = spread_table(self._maximum(), self._observed(), self.level)
-        return self._spreads.copy()
+        with listening(None):
+            return spread_table(self._maximum(), self._observed, self.level)
 
     @property
     def differences_(self) -> list[str]:
@@ -450,15 +409,14 @@ class ParameterLearner(Estimator):
 
     def network_at(self, covariates: Mapping[str, Any] | None = None) -> Network:
         """The network at these values of the covariates; those not named at their reference."""
-        self._require_fitted("network_")
         fit = self._maximum()
         return fit.network_for(fit.outcome.best.estimate, covariates)
 
     def _uncertainty(self) -> Uncertainty:
-        self._require_fitted("network_")
-        return Uncertainty(self._maximum(), self._observed())
+        return Uncertainty(self._maximum(), self._observed)
 
     def _maximum(self) -> Fit:
+        self._require_fitted("network_")
         if self._sampled is not None:
             raise ModelError(
                 'With method="sample" there is no maximum to describe; rate_intervals_ and '
@@ -466,13 +424,11 @@ class ParameterLearner(Estimator):
             )
         return self._fit
 
+    @cached_property
     def _observed(self) -> Information:
-        if self._information is None:
-            with listening(None):
-                self._information = observed_information(
-                    self._maximum().task, self._maximum().outcome.best
-                )
-        return self._information
+        fit = self._maximum()
+        with listening(None):
+            return observed_information(fit.task, fit.outcome.best)
 
     # ---- other data -------------------------------------------------------------------------
 
@@ -484,7 +440,6 @@ class ParameterLearner(Estimator):
         progress: ProgressListener | bool | None = None,
     ) -> xarray.DataArray:
         """State probabilities (trajectory, time, node, state); later times are forecasts."""
-        self._require_fitted("network_")
         posterior = self._infer(obs, progress)
         if self._sampled is None:
             posterior = own_view(self._maximum(), posterior)
@@ -507,7 +462,6 @@ class ParameterLearner(Estimator):
         progress: ProgressListener | bool | None = None,
     ) -> pd.Series:
         """ln evidence of every trajectory, by name."""
-        self._require_fitted("network_")
         return self._infer(obs, progress).log_evidence_by_trajectory
 
     def impute(
@@ -522,7 +476,6 @@ class ParameterLearner(Estimator):
         ``times``: the same for all trajectories; by default all times at which anything was
         measured in a trajectory.
         """
-        self._require_fitted("network_")
         observations = as_observations(obs)
         posterior = self._infer(observations, progress)
         if times is not None:
@@ -535,7 +488,6 @@ class ParameterLearner(Estimator):
 
         Columns trajectory, time, and the nodes. For few joint states only.
         """
-        self._require_fitted("network_")
         return most_probable_paths(self._maximum(), as_observations(obs))
 
     def forecast(self, obs: Observations | Trajectories, horizons: Any) -> pd.DataFrame:
@@ -544,7 +496,6 @@ class ParameterLearner(Estimator):
         Columns trajectory, horizon, time, node, state, probability. Covariates keep the values
         they had last.
         """
-        self._require_fitted("network_")
         observations = as_observations(obs)
         return forecast_table(self.network_, self._infer(observations), observations, horizons)
 
@@ -579,22 +530,23 @@ class ParameterLearner(Estimator):
 
     def prevalence(self, times: Any, obs: Observations | None = None) -> pd.DataFrame:
         """Observed and expected share of each state: time, state, observed, expected, n."""
-        self._require_fitted("network_")
+        fit = self._maximum()
         data = self._observations if obs is None else as_observations(obs)
-        return quantities.prevalence(self._maximum(), data, times)
+        return quantities.prevalence(fit, data, times)
 
     def save(self, folder: str | Path, force: bool = False) -> Path:
         """Write a results folder with a page about the rates; ``am.load`` reads it back."""
         from asterism.learning.em.saved_fit import save_fit
 
-        self._require_fitted("network_")
         return save_fit(self, Path(folder), force)
 
     def _infer(
         self,
-        obs: Observations | Trajectories,
+        obs: Observations | Trajectories | None = None,
         progress: ProgressListener | bool | None = None,
     ) -> Posterior:
+        """Of the data that were fitted, or of others."""
+        self._require_fitted("network_")
         accuracy = as_object("accuracy", self.accuracy)
         known: dict[str, Any] = {
             "n_jobs": self.n_jobs,
@@ -604,7 +556,8 @@ class ParameterLearner(Estimator):
         }
         entry = METHODS[self.method_]
         options = {k: v for k, v in known.items() if k in (*entry.uses, *entry.options)}
-        network, data, emission = self.network_, as_observations(obs), self.emission_
+        data = self._observations if obs is None else as_observations(obs)
+        network, emission = self.network_, self.emission_
         if self._sampled is not None:
             options = {"n_jobs": self.n_jobs, "n_draws": _DRAWS, "seed": self.random_state}
         else:

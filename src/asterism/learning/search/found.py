@@ -429,12 +429,6 @@ class SearchResult:
         }
         return likeliest_families(edges, tables)
 
-    def edge_frame(self) -> pd.DataFrame:
-        """One row per probable or chosen edge, surest first (see ``edge_table.py``)."""
-        from asterism.learning.search.edge_table import edge_frame
-
-        return edge_frame(self)
-
     def family_frame(self) -> pd.DataFrame:
         """node, parents (a tuple of names), score, probability: node by node, best first.
 

@@ -250,18 +250,5 @@ def _fit_emissions(
         measured = [n for n in measured if n in emission]
     if not any(emission_for(emission, n).learn for n in measured):
         return emission
-    em_settings = EmSettings(
-        method="star",
-        prior=None,
-        use_mode=False,
-        learn_initial=True,
-        n_init=1,
-        tolerance=1e-3,
-        max_iterations=200,
-        grid_tolerance=1e-3,
-        time_step=None,
-        joint_limit=4096,
-        n_jobs=1,
-        seed=settings.random_state,
-    )
+    em_settings = EmSettings("star", seed=settings.random_state)
     return fit_parameters(template, observations, emission, em_settings).emission

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,18 +20,16 @@ from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError, Setting
 from asterism.learning.learner_settings import (
-    MOVED,
     Accuracy,
     FamilyPrior,
     Sampling,
     Search,
     StructurePrior,
     as_object,
-    without_old_names,
 )
 from asterism.learning.search.found import SearchResult
 from asterism.learning.search.settings import AUTO, HiddenNode, StructureSettings
-from asterism.learning.tasks import Estimator
+from asterism.learning.tasks import Estimator, estimator
 from asterism.model.network import Network
 from asterism.model.priors import LEARNERS_PRIOR, GammaPrior
 from asterism.numerics.progress import ProgressListener, listener_for
@@ -46,6 +45,8 @@ if TYPE_CHECKING:
     from asterism.learning.search.unmeasured import UnmeasuredCause
 
 
+@estimator
+@dataclass(eq=False, repr=False)
 class StructureLearner(Estimator):
     """Learns the graph of a network, with a probability for every edge.
 
@@ -149,47 +150,24 @@ class StructureLearner(Estimator):
         The emissions at the end, and how the search went.
     """
 
-    _moved = MOVED
-
-    @without_old_names(MOVED)
-    def __init__(
-        self,
-        emission: Any = AUTO,
-        max_parents: int | Mapping[str, int] | None = None,
-        *,
-        method: str = "auto",
-        prior: GammaPrior = LEARNERS_PRIOR,
-        random_state: Any = 0,
-        n_jobs: int = -1,
-        structure_prior: StructurePrior | FamilyPrior | str = StructurePrior(),
-        states: Mapping[str, Sequence[Any]] | None = None,
-        initial: Any = "learn",
-        allowed_transitions: Mapping[str, Any] | None = None,
-        graph: str = "probable",
-        threshold: float = 0.5,
-        minutes: float | None = None,
-        search: Search | str = "auto",
-        sampling: Sampling = Sampling(),
-        accuracy: Accuracy = Accuracy(),
-        ties: str = "error",
-    ) -> None:
-        self.emission = emission
-        self.max_parents = max_parents
-        self.method = method
-        self.prior = prior
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.structure_prior = structure_prior
-        self.states = states
-        self.initial = initial
-        self.allowed_transitions = allowed_transitions
-        self.graph = graph
-        self.threshold = threshold
-        self.minutes = minutes
-        self.search = search
-        self.sampling = sampling
-        self.accuracy = accuracy
-        self.ties = ties
+    emission: Any = AUTO
+    max_parents: int | Mapping[str, int] | None = None
+    _: KW_ONLY
+    method: str = "auto"
+    prior: GammaPrior = LEARNERS_PRIOR
+    random_state: Any = 0
+    n_jobs: int = -1
+    structure_prior: StructurePrior | FamilyPrior | str = StructurePrior()
+    states: Mapping[str, Sequence[Any]] | None = None
+    initial: Any = "learn"
+    allowed_transitions: Mapping[str, Any] | None = None
+    graph: str = "probable"
+    threshold: float = 0.5
+    minutes: float | None = None
+    search: Search | str = "auto"
+    sampling: Sampling = Sampling()
+    accuracy: Accuracy = Accuracy()
+    ties: str = "error"
 
     def search_settings(self) -> StructureSettings:
         """All settings as a search reads them; refuses what cannot be."""
@@ -200,9 +178,7 @@ class StructureLearner(Estimator):
         seconds = None if self.minutes is None else 60.0 * self.minutes
         return StructureSettings(**own, max_seconds=seconds)
 
-    _fitted = frozenset(
-        ["_found", "_observations", "_edges", "_edge_probabilities", "_family_scores", "_checks"]
-    )
+    _fitted = frozenset(["_found", "_observations"])
 
     # ------------------------------------------------------------------ learning
     def fit(
@@ -273,18 +249,17 @@ class StructureLearner(Estimator):
         self.known_share_ = found.known_share
         self.not_scored_ = found.not_scored
         self.hidden_ = {one.node: one.children for one in hidden}
-        # made when asked for: some grow with N² or with the number of families
-        self._edges: pd.DataFrame | None = None
-        self._edge_probabilities: pd.DataFrame | None = None
-        self._family_scores: pd.DataFrame | None = None
-        self._checks: list[RateFactor | MoveTogether] | None = None
 
     # ------------------------------------------------------------------ what was found
     @property
+    def _result(self) -> SearchResult:
+        self._require_fitted("_found")
+        return self._found
+
+    @property
     def network_(self) -> Network:
         """The graph shown with the posterior means of its rates, or drifts of continuous nodes."""
-        self._require_fitted("_found")
-        return self._found.network
+        return self._result.network
 
     @property
     def nodes_(self) -> pd.DataFrame:
@@ -295,8 +270,7 @@ class StructureLearner(Estimator):
         """
         from asterism.learning.search.continuous_search import node_frame
 
-        self._require_fitted("_found")
-        frame = node_frame(self._found)
+        frame = node_frame(self._result)
         if self.hidden_:
             frame["stands_for"] = [", ".join(self.hidden_.get(n, ())) for n in frame["node"]]
         return frame
@@ -306,46 +280,40 @@ class StructureLearner(Estimator):
         """stimulus, node, probability: which nodes each stimulus acts on."""
         from asterism.learning.search.influences import target_frame
 
-        self._require_fitted("_found")
-        return target_frame(self._found)
+        return target_frame(self._result)
 
-    @property
+    # tables are made when asked for: some grow with N² or with the number of families
+    @cached_property
     def edges_(self) -> pd.DataFrame:
         """One row per edge that is probable or in the graph, surest first."""
-        self._require_fitted("_found")
-        if self._edges is None:
-            from asterism.learning.search.rate_factors import with_caveats
+        from asterism.learning.search.edge_table import edge_frame
+        from asterism.learning.search.rate_factors import with_caveats
 
-            self._edges = with_caveats(self._found.edge_frame(), self.checks_)
-        return self._edges
+        return with_caveats(edge_frame(self._result), self.checks_)
 
     @property
     def levels_(self) -> pd.DataFrame:
         """node, levels, probability, means, offset_sd: where levels were counted."""
         from asterism.learning.levels import level_frame
 
-        self._require_fitted("_found")
-        return level_frame(self._found.levels)
+        return level_frame(self._result.levels)
 
     @property
     def level_record_(self) -> dict[str, Any]:
         """For files and the report: per node how many levels were counted, and how clearly."""
-        self._require_fitted("_found")
-        return {choice.node: choice.to_dict() for choice in self._found.levels}
+        return {choice.node: choice.to_dict() for choice in self._result.levels}
 
     @property
     def kind_record_(self) -> dict[str, Any] | None:
         """For files and the report: per node which kind it is, and how clearly; None if told."""
         from asterism.learning.kinds import kind_record
 
-        self._require_fitted("_found")
-        return kind_record(self._found.kinds) if self._found.kinds else None
+        return kind_record(self._result.kinds) if self._result.kinds else None
 
     @property
     def graph_(self) -> networkx.DiGraph:
         """The best graph; every edge carries its ``probability``."""
-        self._require_fitted("_found")
-        graph = self._found.network.graph
+        graph = self._result.network.graph
         chosen = self.edges_[self.edges_["in_graph"]]
         for parent, child, probability in zip(
             chosen["parent"], chosen["child"], chosen["probability"]
@@ -354,13 +322,10 @@ class StructureLearner(Estimator):
                 graph.edges[parent, child]["probability"] = float(probability)
         return graph
 
-    @property
+    @cached_property
     def edge_probabilities_(self) -> pd.DataFrame:
         """Rows are parents, columns children; above 2,000 nodes use ``edges_``."""
-        self._require_fitted("_found")
-        if self._edge_probabilities is None:
-            self._edge_probabilities = self._found.edge_matrix()
-        return self._edge_probabilities
+        return self._result.edge_matrix()
 
     @property
     def rate_intervals_(self) -> pd.DataFrame | None:
@@ -371,42 +336,36 @@ class StructureLearner(Estimator):
         """
         from asterism.learning.search.edge_table import rate_frame
 
-        self._require_fitted("_found")
-        return rate_frame(self._found)
+        return rate_frame(self._result)
 
-    @property
+    @cached_property
     def family_scores_(self) -> pd.DataFrame:
         """node, parents, score, probability; the best family of each node first."""
-        self._require_fitted("_found")
-        if self._family_scores is None:
-            self._family_scores = self._found.family_frame()
-        return self._family_scores
+        return self._result.family_frame()
 
     @property
     def diagnostics_(self) -> pd.DataFrame:
         """For method "sample", edge by edge: probability, error, R̂ and effective draws."""
-        return self._sampled().diagnostics(self._found.nodes)
+        return self._sampled().diagnostics(self._result.nodes)
 
     def to_arviz(self) -> xarray.DataTree:
         """For method "sample": all draws as a tree, as arviz reads.
 
         The groups are posterior, with (chain, draw, …) arrays, sample_stats and observed_data.
         """
-        return self._sampled().to_arviz(self._found.nodes, self._observations)
+        return self._sampled().to_arviz(self._result.nodes, self._observations)
 
     @property
     def chain_record_(self) -> dict[str, Any] | None:
         """For method "sample": chains of the edges known least well, thinned; for the page."""
-        self._require_fitted("_found")
-        if self._found.sampled is None:
+        if self._result.sampled is None:
             return None
-        return self._found.sampled.chain_record(self._found.nodes)
+        return self._result.sampled.chain_record(self._result.nodes)
 
     def _sampled(self) -> SampledGraphs:
-        self._require_fitted("_found")
-        if self._found.sampled is None:
+        if self._result.sampled is None:
             raise ModelError('There are no draws: only method="sample" on measurements makes some.')
-        return self._found.sampled
+        return self._result.sampled
 
     def score(
         self,
@@ -432,12 +391,11 @@ class StructureLearner(Estimator):
         from asterism.learning.held_out import log_probabilities
         from asterism.learning.offsets import without_offsets
 
-        self._require_fitted("_found")
         if isinstance(data, Observations):
-            data = without_offsets(data, self._found.levels)
+            data = without_offsets(data, self._result.levels)
         return log_probabilities(self, data, progress)
 
-    @property
+    @cached_property
     def checks_(self) -> list[RateFactor | MoveTogether]:
         """Do trajectories differ in a node's rates, do these change, do nodes move together?
 
@@ -448,18 +406,14 @@ class StructureLearner(Estimator):
         from asterism.learning.search.rate_factors import rate_factors
         from asterism.learning.search.residuals import moving_together
 
-        self._require_fitted("_found")
-        if self._checks is None:
-            self._checks = [*rate_factors(self._found), *moving_together(self._found)]
-        return self._checks
+        return [*rate_factors(self._result), *moving_together(self._result)]
 
     @property
     def checks_left_out_(self) -> str:
         """Which of the checks could not be made, and why; "" if all were."""
         from asterism.learning.search.rate_factors import not_checked
 
-        self._require_fitted("_found")
-        return not_checked(self._found)
+        return not_checked(self._result)
 
     def unmeasured_causes(self, data: Observations) -> list[UnmeasuredCause]:
         """Compare the edges of every loop, clique and reciprocal pair with one hidden cause.
@@ -467,19 +421,18 @@ class StructureLearner(Estimator):
         ``data`` are those that were fitted. Edges that one hidden cause explains about as well get
         a ``caveat`` in ``edges_``; no probability changes. Only for nodes that jump.
         """
-        self._require_fitted("_found")
-        if self._found.network is None or self._found.network.drifts or not self.graph_.edges:
+        if self._result.network is None or self._result.network.drifts or not self.graph_.edges:
             return []
         from asterism.learning.offsets import without_offsets
         from asterism.learning.search.unmeasured import CAVEAT, unmeasured_causes
 
-        found = unmeasured_causes(self, without_offsets(data, self._found.levels))
+        found = unmeasured_causes(self, without_offsets(data, self._result.levels))
         marked = {edge for cause in found if cause.is_likely for edge in cause.edges}
         if marked:
             edges = self.edges_.copy()
             inside = [pair in marked for pair in zip(edges["parent"], edges["child"])]
             edges.loc[np.array(inside) & (edges["caveat"] == ""), "caveat"] = CAVEAT
-            self._edges = edges
+            self.edges_ = edges
         return found
 
     def sample_graphs(self, n_graphs: int = 1, seed: Any = None) -> list[networkx.DiGraph]:
@@ -491,15 +444,14 @@ class StructureLearner(Estimator):
         """
         import networkx
 
-        self._require_fitted("_found")
         if n_graphs < 0:
             raise ModelError(f"The number of graphs must not be negative, got {n_graphs}.")
         rng = np.random.default_rng(self.random_state if seed is None else seed)
-        nodes = self._found.nodes
+        nodes = self._result.nodes
         graphs = []
-        for parents in self._found.sample_parents(n_graphs, rng):
+        for parents in self._result.sample_parents(n_graphs, rng):
             graph = networkx.DiGraph()
-            graph.add_nodes_from(self._found.columns)
+            graph.add_nodes_from(self._result.columns)
             for child, above in zip(nodes, parents):
                 graph.add_edges_from((nodes[p], child) for p in above)
             graphs.append(graph)
@@ -510,5 +462,4 @@ class StructureLearner(Estimator):
         from asterism.results.folder import save_run
         from asterism.results.run import Run
 
-        self._require_fitted("_found")
         return save_run(Run.from_learner(self), folder, force)

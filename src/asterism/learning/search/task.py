@@ -19,12 +19,11 @@ from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError, Setting
 from asterism.inference.methods import METHODS
 from asterism.learning.learner_settings import (
-    MOVED,
     Accuracy,
     FamilyPrior,
     Search,
     as_object,
-    new_name,
+    refuse_old_names,
 )
 from asterism.learning.learner_settings import StructurePrior as UserPrior
 from asterism.learning.search.emission_refinement import refine_emissions
@@ -496,9 +495,7 @@ def structure_score(
     factors. ``structure_prior="sparse"`` adds the learner's own prior over graphs. Complete paths
     get the exact Bayesian score.
     """
-    for name in options:
-        if name in MOVED:
-            raise TypeError(f"The argument {name} is gone; say {new_name(*MOVED[name])}.")
+    refuse_old_names(options)
     settings = StructureSettings(
         emission=emission,
         prior=prior or LEARNERS_PRIOR,
