@@ -26,6 +26,7 @@ from asterism.learning.em.fitting import Fit
 from asterism.learning.em.uncertainty import Interval, Uncertainty, configurations, rate_table
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
+from asterism.numerics.arrays import with_exits
 from asterism.numerics.exponentials import exponentials
 from asterism.timeline.evidence import FloatArray, IntArray
 
@@ -409,8 +410,7 @@ def _generators(fit: Fit, z: FloatArray) -> FloatArray:
     place, at = np.tile(np.arange(n), len(z)), np.repeat(z, n, axis=0)
     size = int(np.sqrt(n))
     q = model.rates(baselines, best.effects, place, at).reshape(-1, size, size)
-    q[:, np.arange(size), np.arange(size)] = -q.sum(axis=2)
-    return q
+    return with_exits(q)
 
 
 def _seen_states(

@@ -29,7 +29,7 @@ from scipy.optimize import minimize_scalar
 from asterism.errors import ModelError
 from asterism.learning.em.frailty import LARGEST_SPREAD, Spreads
 from asterism.model.priors import GammaPrior
-from asterism.numerics.arrays import BoolArray
+from asterism.numerics.arrays import BoolArray, with_exits
 from asterism.numerics.compiled import CompiledGraph
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray
 
@@ -336,6 +336,4 @@ def complete_diagonals(rates: FloatArray, graph: CompiledGraph) -> None:
     """Make every row of every block sum to zero, in place."""
     for n in range(graph.n_nodes):
         block = graph.blocks(rates, n)
-        x = np.arange(block.shape[1])
-        block[:, x, x] = 0.0
-        block[:, x, x] = -block.sum(axis=2)
+        block[...] = with_exits(block)

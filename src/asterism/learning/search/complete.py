@@ -18,9 +18,9 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from asterism.data.trajectories import Trajectories
+from asterism.data.labels import encode
+from asterism.data.trajectories import Trajectories, path_events
 from asterism.errors import Advice, DataError, ModelError, Sentence, Setting
 from asterism.learning.search.edge_families import EdgeFamily
 from asterism.learning.search.found import (
@@ -40,11 +40,9 @@ from asterism.learning.search.structure_prior import (
 )
 from asterism.learning.tasks import ProgressListener, Silent
 from asterism.model.network import Network
-from asterism.model.priors import GammaPrior, as_mask, automatic_rate
+from asterism.model.priors import GammaPrior, as_mask, automatic_rate, totals_of_nodes
+from asterism.numerics.arrays import BoolArray, FloatArray, IntArray
 from asterism.numerics.resources import map_chunks, require_memory
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 #: "auto" scores every family up to this many in all, and screens beyond
 EXHAUSTIVE_LIMIT = 5_000_000
@@ -62,7 +60,7 @@ class CompleteScorer:
 
     paths: Trajectories
     n_states: IntArray
-    allowed: Mapping[str, NDArray[np.bool_]]
+    allowed: Mapping[str, BoolArray]
     prior: GammaPrior
     """With its rate resolved."""
     log_gamma: FloatArray
@@ -73,7 +71,7 @@ class CompleteScorer:
         cls,
         paths: Trajectories,
         prior: GammaPrior,
-        allowed: Mapping[str, NDArray[np.bool_]] | None = None,
+        allowed: Mapping[str, BoolArray] | None = None,
     ) -> CompleteScorer:
         """``prior`` must have a number for its rate."""
         from scipy.special import gammaln
@@ -231,7 +229,7 @@ def score_complete_graph(
 def resolved_prior(
     paths: Trajectories,
     constraints: NumberedPrior,
-    allowed: Mapping[str, NDArray[np.bool_]],
+    allowed: Mapping[str, BoolArray],
     prior: GammaPrior,
 ) -> GammaPrior:
     """The prior with its rate as a number: "auto" is found from the nodes to be learned."""
@@ -242,30 +240,13 @@ def resolved_prior(
         )
     if not prior.is_auto:
         return prior
-    children = constraints.children
-    time = [
-        _time_in_states_that_can_be_left(paths, n, allowed.get(paths.nodes[n])) for n in children
-    ]
-    jumps = np.bincount(paths.jump_node, minlength=len(paths.nodes))[children]
-    rate = automatic_rate(prior.shape, np.array(time), jumps.astype(np.float64))
-    return prior.resolved(rate)
-
-
-def _time_in_states_that_can_be_left(
-    paths: Trajectories, node: int, allowed: NDArray[np.bool_] | None
-) -> float:
-    size = len(paths.states[paths.nodes[node]])
-    can_be_left = np.flatnonzero(allowed_off_diagonal(size, allowed).any(axis=1))
-    if len(can_be_left) == size:
-        return float(paths.durations.sum())
-    total = 0.0
-    for d in range(paths.n_trajectories):
-        of = slice(paths.jump_offset[d], paths.jump_offset[d + 1])
-        own = paths.jump_node[of] == node
-        states = np.concatenate([[paths.initial[d, node]], paths.jump_state[of][own]])
-        times = [paths.start[d], *paths.jump_time[of][own], paths.end[d]]
-        total += float(np.diff(times)[np.isin(states, can_be_left)].sum())
-    return total
+    alone, names = paths.statistics({}), [paths.nodes[n] for n in constraints.children]
+    masks = [allowed_off_diagonal(len(paths.states[n]), allowed.get(n)) for n in names]
+    dwell, moves = (
+        np.concatenate([table[n].ravel() for n in names] or [np.zeros(0)])
+        for table in (alone.dwell_times, alone.transitions)
+    )
+    return prior.resolved(automatic_rate(prior.shape, *totals_of_nodes(masks, dwell, moves)))
 
 
 def _score_all(
@@ -388,7 +369,7 @@ def check_paths(
     constraints: NumberedPrior,
     allowed_transitions: Mapping[str, Any] | None,
     ties: str,
-) -> dict[str, NDArray[np.bool_]]:
+) -> dict[str, BoolArray]:
     """Raise for the first contradiction; returns the allowed transitions of the nodes named."""
     for node in paths.nodes:
         if len(paths.states[node]) < 2:
@@ -409,7 +390,7 @@ def check_paths(
 
 def _allowed(
     paths: Trajectories, constraints: NumberedPrior, given: Mapping[str, Any] | None
-) -> dict[str, NDArray[np.bool_]]:
+) -> dict[str, BoolArray]:
     result = {}
     for name, mask in (given or {}).items():
         node = str(name)
@@ -424,32 +405,15 @@ def _allowed(
     return result
 
 
-def _before(paths: Trajectories) -> NDArray[np.int64]:
-    """(J,) the state that every jump leaves."""
-    n_nodes = len(paths.nodes)
-    d = np.repeat(np.arange(paths.n_trajectories), np.diff(paths.jump_offset))
-    key = d * n_nodes + paths.jump_node
-    order = np.argsort(key, kind="stable")
-    previous = np.empty(len(key), dtype=np.int64)
-    first = np.concatenate([[True], np.diff(key[order]) != 0])[: len(key)]
-    entered = paths.jump_state[order]
-    previous[order] = np.where(
-        first, paths.initial[d, paths.jump_node][order], np.concatenate([[0], entered])[:-1]
-    )
-    return previous
-
-
-def _check_jumps(paths: Trajectories, allowed: Mapping[str, NDArray[np.bool_]]) -> None:
-    before = _before(paths) if allowed else np.empty(0, dtype=np.int64)
+def _check_jumps(paths: Trajectories, allowed: Mapping[str, BoolArray]) -> None:
     for node, mask in allowed.items():
-        mine = np.flatnonzero(paths.jump_node == paths.nodes.index(node))
-        bad = mine[~mask[before[mine], paths.jump_state[mine]]]
+        jumps, labels = path_events(paths, [node]), paths.states[node]
+        bad = np.flatnonzero(~mask[encode(jumps.previous, labels), encode(jumps.to, labels)])
         if len(bad):
             k = int(bad[0])
-            labels = paths.states[node]
             raise DataError(
-                f"trajectory {_trajectory(paths, k)!r}, time {paths.jump_time[k]:g}: node {node!r} "
-                f"jumps from {labels[before[k]]!r} to {labels[paths.jump_state[k]]!r}, which "
+                f"trajectory {paths.labels[jumps.trajectory[k]]!r}, time {jumps.time[k]:g}: node "
+                f"{node!r} jumps from {jumps.previous[k]!r} to {jumps.to[k]!r}, which "
                 "allowed_transitions exclude"
             )
 
@@ -465,12 +429,8 @@ def _check_ties(paths: Trajectories, constraints: NumberedPrior) -> None:
                 if one == other or not constraints.may_have(one, other):
                     continue
                 raise DataError(
-                    f"trajectory {_trajectory(paths, int(k))!r}: {paths.nodes[other]!r} and "
+                    f"trajectory {paths.labels[d[k]]!r}: {paths.nodes[other]!r} and "
                     f"{paths.nodes[one]!r} both jump at time {paths.jump_time[k]:g}, and which "
                     "came first matters; change one time, or use ",
                     *(Setting("ties", "order"), " if the rows are in order"),
                 )
-
-
-def _trajectory(paths: Trajectories, jump: int) -> object:
-    return paths.labels[int(np.searchsorted(paths.jump_offset, jump, side="right")) - 1]

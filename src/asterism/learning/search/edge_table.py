@@ -21,22 +21,19 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from asterism.data.labels import combinations
 from asterism.learning.search.score import posterior_mean_rates
+from asterism.numerics.arrays import FloatArray, IntArray, with_exits
 from asterism.results.edge_effects import effect, effect_of_rates, log_fold_of_odds
 from asterism.results.run import NOT_SCORED, with_missing
 
 if TYPE_CHECKING:
     from asterism.learning.search.found import FamilyCounts, FamilyTable, SearchResult
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 #: columns of continuous nodes, after the others
 SHIFT_COLUMNS = ("shift", "shift_lower", "shift_upper")
@@ -112,7 +109,7 @@ def _of_child(found: SearchResult, child: int, asked: Collection[tuple[int, int]
                 folds[i] = _fold_change(counts, slot)
         elif edge in found.beyond:
             counts, slot = found.beyond[edge]
-            what[i] = effect_of_rates(_with_exits(posterior_mean_rates(*counts)), slot)
+            what[i] = effect_of_rates(with_exits(posterior_mean_rates(*counts)), slot)
             folds[i] = _fold_change(counts, slot)
     frame = pd.DataFrame(
         {
@@ -151,13 +148,6 @@ def _bayes_factors(
             log_odds = after - np.log(before) + np.log1p(-before)
             result[i] = np.exp(np.clip(log_odds, -_LARGEST_LOG, _LARGEST_LOG))
     return result
-
-
-def _with_exits(rates: FloatArray) -> FloatArray:
-    """Rates with the diagonals that make every row sum to zero."""
-    every = np.arange(rates.shape[-1])
-    rates[..., every, every] = -rates.sum(axis=-1)
-    return rates
 
 
 def _fold_change(counts: FamilyCounts, slot: int) -> FloatArray:
@@ -218,18 +208,11 @@ def _of_node(
     """Labels, and the two parameters of the Gamma posterior, of every rate of one node."""
     network = found.network
     states, above = network.states[name], network.parents[name]
-    moves = [
-        (x, y) for x, y in product(range(len(states)), repeat=2) if x != y and counts.allowed[x, y]
-    ]
-    labels, shape, time = [], [], []
-    rate = np.broadcast_to(counts.rate, (len(states), len(states)))
     # a continuous parent counts as low or high (``mixed_search.py``)
-    cases = [network.states[p] or ("low", "high") for p in above]
-    for place in product(*(range(len(case)) for case in cases)):
-        pairs = (f"{p}={case[i]}" for p, case, i in zip(above, cases, place))
-        configuration = ", ".join(pairs)
-        for x, y in moves:
-            labels.append((name, configuration, states[x], states[y]))
-            shape.append(float(counts.transitions[(*place, x, y)]) + counts.shape)
-            time.append(float(counts.dwell[(*place, x)]) + float(rate[x, y]))
-    return labels, np.array(shape), np.array(time)
+    cases = {p: network.states[p] or ("low", "high") for p in above}
+    x, y = np.nonzero(counts.allowed)
+    moves = [(states[a], states[b]) for a, b in zip(x, y)]
+    labels = [(name, given, *move) for given in combinations(cases, above) for move in moves]
+    shape = (counts.transitions + counts.shape)[..., x, y]
+    time = (counts.dwell[..., :, None] + counts.rate)[..., x, y]
+    return labels, shape.ravel(), time.ravel()

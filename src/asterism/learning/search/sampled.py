@@ -40,6 +40,7 @@ from asterism.learning.search.task import UNSCREENED_LIMIT, SearchRun, search_ob
 from asterism.learning.tasks import ProgressListener, Silent, dask_client, map_tasks
 from asterism.model.emissions import split_emissions
 from asterism.model.priors import LearnersPrior
+from asterism.numerics.arrays import with_exits
 from asterism.numerics.progress import Ranking, in_percent, tell_ranking
 from asterism.numerics.resources import current_limit, time_limit, without_limit
 from asterism.sampling.diagnose import (
@@ -585,7 +586,8 @@ def _result(
         family, row = graph[n], drawn.row(n, graph[n])
         if row is not None:
             sizes = [search.scorer.n_states[p] for p in (*family, n, n)]
-            rates[n] = _with_exits(mean_rates(models.setup, averages, row, sizes[-1]), sizes)
+            own = mean_rates(models.setup, averages, row, sizes[-1])
+            rates[n] = with_exits(own.reshape(sizes))
     found = result_of(search, observations, SampledGraphs(models), rates)
     beyond = drawn.beyond(found.asked_families(), star, settings.n_jobs)
     emission = found.emission
@@ -631,12 +633,3 @@ def _mean_initial(models: SampledModels) -> FloatArray:
     mean = models.series("initial").mean(axis=(0, 1))
     own = np.split(mean, models.setup.layout.state_start[1:-1])
     return np.concatenate([one / one.sum() for one in own])
-
-
-def _with_exits(rates: FloatArray, shape: list[int]) -> FloatArray:
-    """Rates (configurations, S, S) in the shape of the parents' states, diagonals set."""
-    table = rates.reshape(shape).copy()
-    every = np.arange(shape[-1])
-    table[..., every, every] = 0.0
-    table[..., every, every] = -table.sum(axis=-1)
-    return table

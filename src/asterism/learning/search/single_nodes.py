@@ -30,6 +30,7 @@ from asterism.model.priors import (
     totals_of_nodes,
 )
 from asterism.model.template import Template, build_template
+from asterism.numerics.arrays import with_exits
 from asterism.timeline.build import build_evidence
 from asterism.timeline.evidence import Evidence, FloatArray, require_time
 
@@ -88,15 +89,10 @@ def fit_single_nodes(
     require_time(evidence)
     sizes = [len(network.states[n]) for n in nodes]
     compiled = network.compiled
-    allowed = tuple(
-        template.allowed[compiled.graph.table_start[n] : compiled.graph.table_start[n + 1]].reshape(
-            sizes[n], sizes[n]
-        )
-        for n in range(len(nodes))
-    )
+    allowed = tuple(compiled.graph.blocks(template.allowed, n)[0] for n in range(len(nodes)))
     learn_initial = isinstance(settings.initial, str) and settings.initial == "learn"
     start = _crude_rate(evidence)
-    first = tuple(_with_diagonal(start * mask) for mask in allowed)
+    first = tuple(with_exits(start * mask) for mask in allowed)
 
     def solve(
         shape: float,
@@ -223,14 +219,7 @@ def _near(start: FloatArray, likely: FloatArray) -> FloatArray:
 
     Without a prior rates may fall towards zero, or grow without end.
     """
-    return _with_diagonal(np.clip(likely, start / _FARTHEST, start * _FARTHEST))
-
-
-def _with_diagonal(rates: Any) -> FloatArray:
-    full = np.asarray(rates, dtype=np.float64).copy()
-    np.fill_diagonal(full, 0.0)
-    np.fill_diagonal(full, -full.sum(axis=1))
-    return full
+    return with_exits(np.clip(likely, start / _FARTHEST, start * _FARTHEST))
 
 
 def _relaxation_rate(rates: tuple[FloatArray, ...]) -> float:
