@@ -17,7 +17,7 @@ import json
 import sqlite3
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -32,6 +32,8 @@ from asterism.results.lock import lock_of, release, take
 from asterism.timeline.evidence import Evidence, FloatArray
 
 FORMAT = "2"
+#: context, item, payload and checksum
+Row = tuple[str, str, bytes, bytes]
 _ROW = "context TEXT, item TEXT, payload BLOB, checksum BLOB"
 _BATCH = 256
 _SECONDS = 1.0
@@ -118,49 +120,46 @@ def _in_short(value: Any) -> str:
 class Journal:
     """Scores by context (what they were computed around) and item (what was scored)."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, lock: int) -> None:
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, lock: int, rows: Sequence[Row]
+    ) -> None:
         self.path = path
         self._lock: int | None = lock
         self._connection = connection
-        self._waiting: list[tuple[str, str, bytes, bytes]] = []
+        self._known: dict[str, dict[str, FloatArray]] = {}
+        for context, item, payload, _ in rows:
+            scores = np.frombuffer(payload, dtype=np.float64).copy()
+            self._known.setdefault(context, {})[item] = scores
+        self._waiting: list[Row] = []
         self._last = time.monotonic()
 
     @classmethod
     def open(cls, path: str | Path, print_of: Mapping[str, str], resume: bool) -> Journal:
         """Open for writing; with ``resume`` what is there is kept and used."""
-        place = Path(path)
+        place, lock = Path(path), None
+        meta: dict[str, str] = {}
+        rows: list[Row] = []
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
             lock = take(lock_of(place), place)
-        except OSError as problem:
-            raise _failure(place, problem) from None
-        try:
             if place.exists() and not resume:
-                _remove(place)
+                for file in [place, *_companions(place)]:
+                    file.unlink(missing_ok=True)
             elif place.exists():
-                _keep_what_is_whole(place)
-            connection = _connect(place)
-            _match(connection, place, print_of)
+                meta, rows = _what_is_whole(place)
+            _require_same(place, meta, print_of)
+            connection = _connect(place, {**print_of, _META_CHECKSUM: _meta_checksum(print_of)})
         except BaseException as problem:
-            release(lock_of(place), lock)
+            if lock is not None:
+                release(lock_of(place), lock)
             if isinstance(problem, (sqlite3.Error, OSError)):
                 raise _failure(place, problem) from None
             raise
-        return cls(place, connection, lock)
+        return cls(place, connection, lock, rows)
 
     def known(self, context: str) -> dict[str, FloatArray]:
-        """All scores of one context."""
-        try:
-            rows = self._connection.execute(
-                "SELECT item, payload, checksum FROM scores WHERE context = ?", (context,)
-            ).fetchall()
-        except sqlite3.Error as problem:
-            raise _failure(self.path, problem) from None
-        return {
-            item: np.frombuffer(payload, dtype=np.float64).copy()
-            for item, payload, checksum in rows
-            if _is_whole(context, item, payload, checksum)
-        }
+        """All scores of one context that were there when the file was opened."""
+        return self._known.get(context, {})
 
     def add(self, context: str, item: str, scores: FloatArray) -> None:
         """Remember scores; written when a batch is full or a second has passed."""
@@ -174,11 +173,7 @@ class Journal:
         if not self._waiting:
             return
         try:
-            self._connection.execute("BEGIN")
-            self._connection.executemany(
-                "INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?)", self._waiting
-            )
-            self._connection.execute("COMMIT")
+            _insert(self._connection, "scores", self._waiting)
         except sqlite3.Error as problem:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -222,8 +217,8 @@ def _is_whole(context: Any, item: Any, payload: Any, checksum: Any) -> bool:
     )
 
 
-def _connect(place: Path) -> sqlite3.Connection:
-    """A connection, with the tables there."""
+def _connect(place: Path, meta: Mapping[str, str]) -> sqlite3.Connection:
+    """A connection, with the tables there and the description written."""
     # results may arrive in another thread than the one that opened the file
     connection = sqlite3.connect(place, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA journal_mode=WAL")
@@ -232,36 +227,39 @@ def _connect(place: Path) -> sqlite3.Connection:
     connection.execute(
         f"CREATE TABLE IF NOT EXISTS scores ({_ROW}, PRIMARY KEY (context, item)) WITHOUT ROWID"
     )
+    _insert(connection, "meta", list(meta.items()))
     return connection
 
 
-def _match(connection: sqlite3.Connection, place: Path, print_of: Mapping[str, str]) -> None:
-    there = dict(connection.execute("SELECT name, value FROM meta"))
-    there.pop(_META_CHECKSUM, None)
-    if not there:
-        signed = {**print_of, _META_CHECKSUM: _meta_checksum(print_of)}
+def _insert(connection: sqlite3.Connection, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """All or nothing."""
+    if rows:
         connection.execute("BEGIN")
-        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(signed.items()))
+        places = ", ".join("?" * len(rows[0]))
+        connection.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({places})", rows)
         connection.execute("COMMIT")
-        return
+
+
+def _require_same(place: Path, there: Mapping[str, str], print_of: Mapping[str, str]) -> None:
+    """Refuse a journal of other data, settings or code; a new one has no description yet."""
     differences = [
         f"{name} ({_short(there.get(name))} there, {_short(print_of.get(name))} here)"
-        for name in sorted({*there, *print_of})
+        for name in sorted({*there, *print_of} - {_META_CHECKSUM})
         if there.get(name) != print_of.get(name)
     ]
-    if differences:
-        connection.close()
-        if there.get("program") != print_of.get("program"):
-            raise DataError(
-                f"The journal {place.name} holds scores of another version of the program "
-                f"({there.get('program', 'an older one')} there, {print_of.get('program')} here); "
-                "go on with that version, or start again."
-            )
+    if not there or not differences:
+        return
+    if there.get("program") != print_of.get("program"):
         raise DataError(
-            f"The journal {place.name} belongs to another search; different: "
-            f"{'; '.join(differences)}. Use the same data and settings, or ",
-            Advice("start again.", "start again with --force."),
+            f"The journal {place.name} holds scores of another version of the program "
+            f"({there.get('program', 'an older one')} there, {print_of.get('program')} here); "
+            "go on with that version, or start again."
         )
+    raise DataError(
+        f"The journal {place.name} belongs to another search; different: "
+        f"{'; '.join(differences)}. Use the same data and settings, or ",
+        Advice("start again.", "start again with --force."),
+    )
 
 
 def _short(value: str | None) -> str:
@@ -288,18 +286,15 @@ def _is_signed(meta: Mapping[Any, Any]) -> bool:
     return bool(meta[_META_CHECKSUM] == _meta_checksum(content))
 
 
-def _keep_what_is_whole(place: Path) -> None:
-    """Check every row of an existing file; set the file aside where any is damaged."""
+def _what_is_whole(place: Path) -> tuple[dict[str, str], list[Row]]:
+    """Description and rows of an existing file; where any is damaged, the file is set aside."""
     problem, meta, rows, n_damaged = _inspect(place)
     if problem is None and not n_damaged:
-        return
+        return meta, rows
     aside = _set_aside(place)
     if problem is None:
-        connection = _connect(place)
-        connection.execute("BEGIN")
-        connection.executemany("INSERT INTO meta VALUES (?, ?)", list(meta.items()))
-        connection.executemany("INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?)", rows)
-        connection.execute("COMMIT")
+        connection = _connect(place, meta)
+        _insert(connection, "scores", rows)
         connection.close()
         n = n_damaged + len(rows)
         text = (
@@ -307,19 +302,18 @@ def _keep_what_is_whole(place: Path) -> None:
             f"and computed again (the damaged file is kept as {aside.name})."
         )
     else:
+        meta, rows = {}, []
         text = (
             f"The journal {place.name} is damaged ({problem}); it was set aside as {aside.name} "
             "and the search starts again."
         )
     warnings.warn(text, JournalWarning, stacklevel=3)
+    return meta, rows
 
 
-_Rows = list[tuple[str, str, bytes, bytes]]
-
-
-def _inspect(place: Path) -> tuple[str | None, dict[str, str], _Rows, int]:
+def _inspect(place: Path) -> tuple[str | None, dict[str, str], list[Row], int]:
     """What is wrong with the file as a whole, its description, whole rows, damaged rows."""
-    whole: _Rows = []
+    whole: list[Row] = []
     meta: dict[str, str] = {}
     n_damaged = 0
     try:
@@ -330,7 +324,8 @@ def _inspect(place: Path) -> tuple[str | None, dict[str, str], _Rows, int]:
             verdict = connection.execute("PRAGMA quick_check").fetchone()[0]
             if verdict != "ok":
                 return str(verdict).splitlines()[0], meta, whole, 0
-            if _has_other_than_tables(connection):
+            kinds = {kind for (kind,) in connection.execute("SELECT type FROM sqlite_master")}
+            if kinds - {"table", "index"}:  # a view or a trigger may compute rows for ever
                 return "it holds more than tables", meta, whole, 0
             meta = dict(connection.execute("SELECT name, value FROM meta"))
             if not _is_signed(meta):
@@ -354,35 +349,13 @@ def _inspect(place: Path) -> tuple[str | None, dict[str, str], _Rows, int]:
     return None, meta, whole, n_damaged
 
 
-def _has_other_than_tables(connection: sqlite3.Connection) -> bool:
-    """Whether there is a view or a trigger: either may compute rows for ever."""
-    kinds = {kind for (kind,) in connection.execute("SELECT type FROM sqlite_master")}
-    return bool(kinds - {"table", "index"})
-
-
 def n_scores(place: Path) -> int:
     """How many scores a journal holds; 0 where it is none."""
-    if not place.is_file():
-        return 0
-    try:
-        connection = sqlite3.connect(place, timeout=0)
-        try:
-            if _has_other_than_tables(connection):
-                return 0
-            return int(connection.execute("SELECT count(*) FROM scores").fetchone()[0])
-        finally:
-            connection.close()
-    except (sqlite3.Error, OSError):
-        return 0
+    return len(_inspect(place)[2]) if place.is_file() else 0
 
 
 def _companions(place: Path) -> list[Path]:
     return [place.with_name(place.name + end) for end in ("-wal", "-shm")]
-
-
-def _remove(place: Path) -> None:
-    for file in [place, *_companions(place)]:
-        file.unlink(missing_ok=True)
 
 
 def _set_aside(place: Path) -> Path:
