@@ -64,15 +64,11 @@ from asterism.learning.search.sampled import (
 )
 from asterism.learning.search.settings import AUTO, StructureSettings
 from asterism.learning.search.staged import FEWEST_SWEEPS, SECONDS
-from asterism.learning.search.structure_prior import (
-    NO_PARENT,
-    FloatArray,
-    IntArray,
-    NumberedPrior,
-)
+from asterism.learning.search.structure_prior import NO_PARENT, NumberedPrior
 from asterism.learning.tasks import ProgressListener
 from asterism.model.emission_continuous import Continuous
 from asterism.model.emissions import Emission, Exact, Gaussian, Joint, Likelihood, check_emissions
+from asterism.numerics.arrays import FloatArray, IntArray
 from asterism.numerics.progress import Ranking, tell_ranking
 from asterism.numerics.resources import current_limit
 from asterism.sampling.model_posterior import SampledModels

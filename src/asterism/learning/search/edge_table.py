@@ -214,5 +214,6 @@ def _of_node(
     moves = [(states[a], states[b]) for a, b in zip(x, y)]
     labels = [(name, given, *move) for given in combinations(cases, above) for move in moves]
     shape = (counts.transitions + counts.shape)[..., x, y]
-    time = (counts.dwell[..., :, None] + counts.rate)[..., x, y]
+    rate = np.broadcast_to(counts.rate, counts.allowed.shape)
+    time = (counts.dwell[..., :, None] + rate)[..., x, y]
     return labels, shape.ravel(), time.ravel()

@@ -29,11 +29,11 @@ from asterism.errors import DataError, ModelError, Setting, first_few
 from asterism.learning.search.found import SearchResult
 from asterism.learning.search.influences import with_stimuli
 from asterism.learning.search.settings import AUTO, StructureSettings
-from asterism.learning.search.structure_prior import FloatArray
 from asterism.learning.tasks import ProgressListener
 from asterism.model.emissions import Emission, Exact
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
+from asterism.numerics.arrays import FloatArray
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ named.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,13 +17,15 @@ import numpy as np
 
 from asterism.data.numbers import as_number
 from asterism.data.trajectories import Trajectories
-from asterism.errors import ModelError, Setting
+from asterism.errors import DataError, ModelError, Setting
 from asterism.inference.methods import METHODS
 from asterism.learning.learner_settings import FamilyPrior
 from asterism.learning.search.searches import SEARCHES
-from asterism.learning.search.structure_prior import FloatArray, IntArray, NumberedPrior
+from asterism.learning.search.structure_prior import NumberedPrior
 from asterism.model.emission_continuous import Continuous
 from asterism.model.priors import LEARNERS_PRIOR, GammaPrior
+from asterism.numerics.arrays import FloatArray, IntArray
+from asterism.results.edge_sets import edge_list
 
 #: the limit of nodes that a dictionary of limits does not name
 DEFAULT_MAX_PARENTS = 2
@@ -273,7 +275,7 @@ def structure_prior(
             0.0 if family_prior == "by_size" else -math.log(sparseness * max(2, len(nodes)))
         )
     scalar, pairs = _log_odds(number, edge_log_odds)
-    pairs = _with_probabilities(number, scalar, pairs, edge_prior)
+    pairs = _with_probabilities(number, pairs, edge_prior)
     prior = NumberedPrior(
         nodes=tuple(nodes),
         max_parents=limits,
@@ -363,40 +365,38 @@ def _by_child(number: Mapping[str, int], edges: Any, what: str) -> dict[int, set
 
 def _pairs(edges: Any, what: str) -> list[tuple[Any, Any]]:
     """Edges from a graph, a table or plain pairs."""
-    if hasattr(edges, "predecessors"):
-        return list(edges.edges())
-    if hasattr(edges, "columns"):
-        if not {"parent", "child"} <= set(edges.columns):
-            raise ModelError(f"The table of {what} edges needs the columns parent and child.")
-        return list(zip(edges["parent"], edges["child"]))
-    pairs = []
-    for edge in edges:
-        if isinstance(edge, str) or not isinstance(edge, Sequence) or len(edge) != 2:
-            raise ModelError(Setting(what), f" must hold pairs (parent, child), got {edge!r}.")
-        pairs.append((edge[0], edge[1]))
-    return pairs
+    try:
+        return edge_list(edges, what)
+    except DataError as error:
+        raise ModelError(error.sentence) from None
 
 
-def _log_odds(number: Mapping[str, int], given: Any) -> tuple[float, Any]:
+#: child -> parent -> log-odds; of a table the row of each child
+Odds = dict[int, Any]
+
+
+def _by_edge(number: Mapping[str, int], given: Mapping[Any, Any], what: str) -> Iterator[Any]:
+    """Child and parent by number, the edge and its value."""
+    for edge, value in given.items():
+        ((parent, child),) = _pairs([edge], what)
+        yield _known(number, child, what), _known(number, parent, what), (parent, child), value
+
+
+def _log_odds(number: Mapping[str, int], given: Any) -> tuple[float, Odds]:
     """The number for all edges, and what differs from it."""
     if given is None:
-        return 0.0, None
+        return 0.0, {}
     if hasattr(given, "columns"):
-        return 0.0, _log_odds_table(number, given)
+        return 0.0, dict(enumerate(_log_odds_table(number, given)))
     if isinstance(given, Mapping):
-        by_child: dict[int, dict[int, float]] = {}
-        for edge, value in given.items():
-            ((parent, child),) = _pairs([edge], "edge_log_odds")
-            into = _known(number, child, "edge_log_odds")
-            parent_number = _known(number, parent, "edge_log_odds")
-            by_child.setdefault(into, {})[parent_number] = _finite(value, parent, child)
+        by_child: Odds = {}
+        for into, above, edge, value in _by_edge(number, given, "edge_log_odds"):
+            by_child.setdefault(into, {})[above] = _finite(value, *edge)
         return 0.0, by_child
-    return _finite(given), None
+    return _finite(given), {}
 
 
-def _with_probabilities(
-    number: Mapping[str, int], scalar: float, pairs: Any, edge_prior: Any
-) -> Any:
+def _with_probabilities(number: Mapping[str, int], pairs: Odds, edge_prior: Any) -> Odds:
     """The log-odds with those of the edges that ``edge_prior`` names put in their place."""
     if edge_prior is None:
         return pairs
@@ -419,24 +419,15 @@ def _with_probabilities(
             " must be {(parent, child): probability} or a table with the columns parent, "
             f"child, probability, got {type(edge_prior).__name__}.",
         )
-    matrix = pairs.copy() if isinstance(pairs, np.ndarray) else None
-    by_child: dict[int, dict[int, float]] = {}
-    if isinstance(pairs, Mapping):
-        by_child = {child: dict(row) for child, row in pairs.items()}
-    for edge, value in given.items():
-        ((parent, child),) = _pairs([edge], "edge_prior")
-        into, above = _known(number, child, "edge_prior"), _known(number, parent, "edge_prior")
+    pairs = {child: row.copy() for child, row in pairs.items()}
+    for into, above, (parent, child), value in _by_edge(number, given, "edge_prior"):
         if into == above:
             raise ModelError(
                 Setting("edge_prior"),
                 f" names {parent!r} → {child!r}; self-loops are not allowed.",
             )
-        odds = _logit(value, parent, child)
-        if matrix is not None:
-            matrix[into, above] = odds
-        else:
-            by_child.setdefault(into, {})[above] = odds
-    return by_child if matrix is None else matrix
+        pairs.setdefault(into, {})[above] = _logit(value, parent, child)
+    return pairs
 
 
 def _logit(value: Any, parent: Any, child: Any) -> float:

@@ -16,17 +16,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asterism.errors import ModelError, Setting, TooLargeError
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
+from asterism.numerics.arrays import FloatArray, IntArray
 
 #: sets of parents of a node that a user's function is asked about at most: seconds in Python
 _MOST_LISTED = 200_000
@@ -49,8 +46,8 @@ class NumberedPrior:
     """child -> parents it must not have; only children that have any."""
     edge_log_odds: float = 0.0
     """Of every edge that ``pair_log_odds`` does not name."""
-    pair_log_odds: Mapping[int, Mapping[int, float]] | FloatArray | None = None
-    """child -> parent -> log-odds, or a matrix [child, parent]."""
+    pair_log_odds: Mapping[int, Mapping[int, float] | FloatArray] = field(default_factory=dict)
+    """child -> parent -> log-odds, or those of all parents."""
     by_size: bool = False
     """Whether every number of parents is equally probable, rather than every family."""
     function: Callable[[str, tuple[str, ...]], float] | None = None
@@ -105,17 +102,13 @@ class NumberedPrior:
 
     def log_prior(self, child: int, families: IntArray) -> FloatArray:
         """(n_families,) ln P(family) up to a constant."""
-        odds = self._log_odds_into(child)
+        odds = self.log_odds(child)
         result: FloatArray = np.where(families == NO_PARENT, 0.0, odds[families]).sum(axis=1)
         if self.by_size:
             result -= self._log_number_of_families(child)[family_sizes(families)]
         if self.function is not None:
             result += self._by_function(child, families)
         return result
-
-    def log_odds(self, child: int) -> FloatArray:
-        """(N,) log-odds of each edge into ``child``."""
-        return self._log_odds_into(child)
 
     def log_prior_by_number(self, child: int, most: int) -> FloatArray:
         """(most+1,) what the number of parents adds to ln P(family); −inf if it is not allowed."""
@@ -155,7 +148,7 @@ class NumberedPrior:
         least = int(max(0, min(self.min_parents[child] - len(required), most)))
         if most == 0:
             return result
-        odds = self._log_odds_into(child)[free]
+        odds = self.log_odds(child)[free]
         weight = np.full(most + 1, -np.inf)
         weight[least:] = 0.0
         if self.by_size:
@@ -192,13 +185,13 @@ class NumberedPrior:
         ]
         return np.log(np.array(counts, dtype=np.float64))
 
-    def _log_odds_into(self, child: int) -> FloatArray:
-        if isinstance(self.pair_log_odds, np.ndarray):
-            row: FloatArray = self.pair_log_odds[child]
-            return row
+    def log_odds(self, child: int) -> FloatArray:
+        """(N,) log-odds of each edge into ``child``."""
+        given = self.pair_log_odds.get(child, {})
+        if isinstance(given, np.ndarray):
+            return given
         odds = np.full(self.n_nodes, self.edge_log_odds)
-        for parent, value in (self.pair_log_odds or {}).get(child, {}).items():
-            odds[parent] = value
+        odds[list(given)] = list(given.values())
         return odds
 
 
