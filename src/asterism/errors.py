@@ -8,9 +8,9 @@ library says it in Python's words, and the command line in its own (``commands/e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 
 class Setting(NamedTuple):
@@ -102,9 +102,17 @@ def counted(n: int, noun: str) -> str:
     return f"{n:,} {noun if n == 1 else several}"
 
 
-def first_few(names: Sequence[Any], most: int = 6) -> str:
+def first_few(names: Iterable[object], most: int = 8) -> str:
     """The first names with commas between them, and a sign that there are more."""
-    return ", ".join(map(str, names[:most])) + (", …" if len(names) > most else "")
+    listed = [str(name) for name in names]
+    return ", ".join(listed[:most]) + (", …" if len(listed) > most else "")
+
+
+def quoted(names: Iterable[object], most: int = 12) -> str:
+    """The first names in quotes, and how many more there are."""
+    listed = [repr(str(name)) for name in names]
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more
 
 
 def joined(between: str, sentences: Iterable[str]) -> Sentence:

@@ -592,13 +592,16 @@ def test_what_does_not_fit_a_held_state_says_nothing():
     assert row_of(found, i, 2).tolist() == [0.0, 0.0]
 
 
-@pytest.mark.parametrize(("n_strangers", "n_nodes"), [(5, 8), (6, 9), (7, 12)])
+@pytest.mark.parametrize(("n_strangers", "n_nodes"), [(5, 12), (6, 13), (7, 20)])
 def test_a_message_lists_some_of_many_names(n_strangers: int, n_nodes: int):
     names = [f"n{i}" for i in range(n_nodes)]
     net = am.Network({n: [] for n in names}, dict.fromkeys(names, OFF))
     strange = {f"s{i}": [0.0] for i in range(n_strangers)}
-    shown = ", ".join(f"'s{i}'" for i in range(5)) + (", …" if n_strangers > 5 else "")
-    known = ", ".join(f"'n{i}'" for i in range(8)) + (", …" if n_nodes > 8 else "")
+    shown, known = (
+        ", ".join(map(repr, all_of[:most]))
+        + f" and {len(all_of) - most} more" * (len(all_of) > most)
+        for all_of, most in [(list(strange), 5), (names, 12)]
+    )
     with pytest.raises(DataError) as refused:
         build_evidence(
             net, am.Observations.from_frame(pd.DataFrame({"time": [0.0], **strange})), GAUSSIAN

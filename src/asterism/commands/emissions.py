@@ -14,12 +14,11 @@ import numpy as np
 import pandas as pd
 
 from asterism.commands.exits import Refused
-from asterism.commands.input_table import listed
 from asterism.data.labels import encode, letters
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.numbers import as_number
 from asterism.data.observations import Observations
-from asterism.errors import DataError, counted
+from asterism.errors import DataError, counted, quoted
 from asterism.learning.kinds import are_numbered_states, decide_kinds, kind_record
 from asterism.learning.levels import (
     LevelChoice,
@@ -218,7 +217,7 @@ def choose_emissions(
             words += f", {size} levels counted" if asked else ", as many levels as the data show"
         groups.setdefault(words, []).append(node)
     decisions = [
-        f"{words[0].upper()}{words[1:]}: {listed(nodes)}." for words, nodes in groups.items()
+        f"{words[0].upper()}{words[1:]}: {quoted(nodes)}." for words, nodes in groups.items()
     ]
     counted_here = {node: record for node, record in levels.items() if record["chosen"]}
     if counted_here:
@@ -256,7 +255,7 @@ def _by_evidence(
             choice,
             decisions=[
                 *choice.decisions,
-                f"{said[0]} But {listed(others)} cannot move, and all are taken as one kind: all "
+                f"{said[0]} But {quoted(others)} cannot move, and all are taken as one kind: all "
                 "jump (--states continuous, --nodes; --emission NODE=… of every node mixes kinds).",
             ],
         )
@@ -270,7 +269,7 @@ def _by_evidence(
         {**choice.emission, **dict.fromkeys(moving, Continuous())},
         {node: names for node, names in choice.states.items() if node not in moving},
         choice.nodes,
-        [*said, f"{words}: {listed(moving)}."],
+        [*said, f"{words}: {quoted(moving)}."],
         kinds=kinds,
     )
 
@@ -280,7 +279,7 @@ def _least_clear(levels: dict[str, Any]) -> str:
     hasty = [name for name, record in levels.items() if not record["complete"]]
     if hasty:
         return (
-            f"There was no time to compare every number of levels of {listed(hasty)}: the best of "
+            f"There was no time to compare every number of levels of {quoted(hasty)}: the best of "
             "those tried was taken (--minutes, --states sets the number)."
         )
     node = min(levels, key=lambda name: float(levels[name]["probability"]))
@@ -320,7 +319,7 @@ def _asked(
         else:
             raise Refused(
                 f"--emission {text!r} names {node!r}, which is not a node; the nodes are "
-                f"{listed(nodes)}."
+                f"{quoted(nodes)}."
             )
         parse_emission(kind, 2)  # misspelt kinds are told before anything is computed
     return everywhere, by_node

@@ -17,7 +17,6 @@ from asterism.commands.input_table import (
     Table,
     file_hash,
     guess_columns,
-    listed,
     read_table,
     with_sheet,
 )
@@ -40,7 +39,7 @@ from asterism.data.numbers import as_number
 from asterism.data.observations import Observations
 from asterism.data.table_file import read_header, read_text_table
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, counted
+from asterism.errors import DataError, counted, quoted
 from asterism.model.network import Network
 from asterism.numerics.progress import listening
 
@@ -136,7 +135,7 @@ def _read(options: FitOptions) -> _Input:
     if covariate_names(options):
         data, lacking = _with_covariates(options, data, table)
         warnings += lacking
-        decisions.append(f"Covariates (--covariate): {listed(covariate_names(options))}.")
+        decisions.append(f"Covariates (--covariate): {quoted(covariate_names(options))}.")
     graph: Any = network
     if network is None:
         parents: dict[str, list[str]] = {node: [] for node in data.nodes}
@@ -188,7 +187,7 @@ def _nodes(
     named += [name for name in (options.obstype,) if name]
     for name in named:
         if name not in header:
-            raise DataError(f"There is no column {name!r}; the columns are {listed(header)}.")
+            raise DataError(f"There is no column {name!r}; the columns are {quoted(header)}.")
     if network is not None:
         return [n for n in network.nodes if n in header] if columns.node is None else []
     if edges is not None:
@@ -200,7 +199,7 @@ def _nodes(
     left = [name for name in header if name not in taken]
     if len(left) != 1:
         raise Refused(
-            f"The table has {counted(len(left), 'column')} that could be nodes ({listed(left)}). "
+            f"The table has {counted(len(left), 'column')} that could be nodes ({quoted(left)}). "
             "Name the one to fit with --nodes COLUMN, give the graph with --edges or --network, "
             "and name columns that change the rates with --covariate."
         )
@@ -250,7 +249,7 @@ def _with_covariates(
                 count = counted(len(lacking), "trajectory")
                 told.append(
                     f"Covariate {name!r} has no value in {count} of {len(data.trajectories)} "
-                    f"({listed(lacking)}), which the fit leaves out."
+                    f"({quoted(lacking)}), which the fit leaves out."
                 )
     if known and told:
         data = data.select([label for label in data.trajectories if label in known])
@@ -372,7 +371,7 @@ def _effects(options: FitOptions, nodes: Sequence[str]) -> list[Any]:
             if colon and not node and len(nodes) > 1:
                 raise Refused(
                     f"{flag} {text!r} needs the name of a node, as COLUMN:NODE or "
-                    f"COLUMN:NODE:…; the nodes are {listed(list(nodes))}."
+                    f"COLUMN:NODE:…; the nodes are {quoted(nodes)}."
                 )
             equal = name in options.equal_effects
             if flag == "--covariate":

@@ -19,7 +19,6 @@ from asterism.commands.emissions import choose_emissions
 from asterism.commands.exits import Refused, in_flags
 from asterism.commands.input_table import (
     file_hash,
-    listed,
     only_nodes,
     read_numbers,
     read_table,
@@ -41,7 +40,7 @@ from asterism.data.labels import canonical
 from asterism.data.observations import Observations
 from asterism.data.table_file import read_header
 from asterism.data.trajectories import Trajectories
-from asterism.errors import AsterismError, DataError
+from asterism.errors import AsterismError, DataError, quoted
 from asterism.inference.methods import METHODS
 from asterism.model.network import Network
 from asterism.results.manifest import RECORD, read_record, verify_files
@@ -165,14 +164,14 @@ def _read(
     others = [node for node in data.measurements if node not in network.nodes]
     if not ours and not len(data.events) and not len(data.intervals):
         raise DataError(
-            f"The table and the network share no node: the table measures {listed(others)}, the "
-            f"network has {listed(network.nodes)}."
+            f"The table and the network share no node: the table measures {quoted(others)}, the "
+            f"network has {quoted(network.nodes)}."
         )
     if others:
-        decisions.append(f"Left out because they are not in the network: {listed(others)}.")
+        decisions.append(f"Left out because they are not in the network: {quoted(others)}.")
     unseen = [node for node in network.nodes if node not in data.nodes]
     if unseen:
-        decisions.append(f"Never measured: {listed(unseen)}.")
+        decisions.append(f"Never measured: {quoted(unseen)}.")
     data = only_nodes(data, ours)
     if how.interventions is not None:
         held = read_numbers(how.interventions, ("start", "end"), how.table.comma)

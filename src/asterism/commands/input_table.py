@@ -37,8 +37,8 @@ from asterism.data.problems import (
     TableProblem,
     as_error,
     line_numbers,
+    listed,
 )
-from asterism.data.problems import listed as told_once
 from asterism.data.sample_tables import (
     SampleTable,
     annotated,
@@ -57,7 +57,7 @@ from asterism.data.table_file import (
 )
 from asterism.data.table_reader import TableReader
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, counted
+from asterism.errors import DataError, counted, quoted
 from asterism.numerics.resources import available_bytes
 
 
@@ -105,12 +105,12 @@ def read_table(options: TableOptions) -> Table:
             raise
         raise DataError(
             error.sentence,
-            f" This is the first sheet of the workbook; its sheets are {listed(sheets)} (--sheet).",
+            f" This is the first sheet of the workbook; its sheets are {quoted(sheets)} (--sheet).",
         ) from None
     if options.end_column is not None and options.end_column not in header:
         raise DataError(
             f"--end-column {options.end_column!r} names no column; the columns are "
-            f"{listed(header)}."
+            f"{quoted(header)}."
         )
     try:
         if columns.kind == COUNTING:
@@ -126,7 +126,7 @@ def read_table(options: TableOptions) -> Table:
     except TableError as error:
         table = Table(None, columns, (), error.problems)
     said_of_cells = (p for p in table.problems if p.severity == "note")
-    notes = [in_flags(line) for line in told_once(said_of_cells, shown=2)]
+    notes = [in_flags(line) for line in listed(said_of_cells, shown=2)]
     unit = table.data.time_unit if table.data is not None else ""
     said = _said(columns, options, unit)
     return _chosen(replace(table, decisions=(*said, *notes, *table.decisions)), options.top)
@@ -271,12 +271,12 @@ def _read_samples(options: TableOptions, samples: SampleTable) -> Table:
     decisions = list(samples.decisions)
     if data is not None and samples.stimuli is not None:
         data = data.with_stimuli(samples.stimuli)
-        names = listed(list(dict.fromkeys(samples.stimuli["name"])))
+        names = quoted(list(dict.fromkeys(samples.stimuli["name"])))
         decisions.append(
             f"Stimuli of the samples: {names}; whom they act on is learned of continuous nodes."
         )
     placed = tuple(map(samples.placed, problems))
-    notes = told_once((p for p in placed if p.severity == "note"), shown=2)
+    notes = listed((p for p in placed if p.severity == "note"), shown=2)
     decisions += [in_flags(line) for line in notes]
     columns = Columns("rows", time, trajectory)
     return _chosen(Table(data, columns, tuple(decisions), placed), options.top)
@@ -388,7 +388,7 @@ def _read_observations(options: TableOptions, columns: Columns) -> Table:
     if options.nodes:
         if columns.kind == "wide":
             settings["nodes"] = list(options.nodes)
-        decisions = (f"Nodes: {listed(options.nodes)}, as asked.",)
+        decisions = (f"Nodes: {quoted(options.nodes)}, as asked.",)
     observations, problems = Observations.check_csv(options.data, **settings)
     if observations is not None and options.nodes:
         _require_nodes(options.nodes, list(observations.measurements))
@@ -448,15 +448,15 @@ def _read_paths(options: TableOptions, columns: Columns) -> Table:
             _require_ends(paths)
     decisions = []
     if options.nodes and columns.node is None:
-        decisions.append(f"Nodes: {listed(options.nodes)}, as asked.")
+        decisions.append(f"Nodes: {quoted(options.nodes)}, as asked.")
     elif options.nodes:
         _require_nodes(options.nodes, paths.nodes)
         paths = only_paths(paths, options.nodes)
-        decisions.append(f"Nodes: {listed(options.nodes)}, as asked.")
+        decisions.append(f"Nodes: {quoted(options.nodes)}, as asked.")
     still = [node for node in paths.nodes if len(paths.states[node]) < 2]
     if still and len(still) < len(paths.nodes):
         paths = only_paths(paths, [node for node in paths.nodes if node not in still])
-        decisions.append(f"Left out because the state never changes: {listed(still)}.")
+        decisions.append(f"Left out because the state never changes: {quoted(still)}.")
     return Table(paths, columns, tuple(decisions), ())
 
 
@@ -516,7 +516,7 @@ def _require_ends(paths: Trajectories) -> None:
     if which:
         raise DataError(
             f"The table does not say how long the paths were followed: the last row of "
-            f"{'trajectory' if len(which) == 1 else 'trajectories'} {listed(which, 5)} is a jump. "
+            f"{'trajectory' if len(which) == 1 else 'trajectories'} {quoted(which, 5)} is a jump. "
             "Give the end with --end TIME, or name the column that holds it with --end-column "
             "COLUMN."
         )
@@ -525,7 +525,7 @@ def _require_ends(paths: Trajectories) -> None:
 def _require_nodes(asked: Sequence[str], nodes: Sequence[str]) -> None:
     unknown = [node for node in asked if node not in nodes]
     if unknown:
-        raise DataError(f"There is no node {unknown[0]!r}; the nodes are {listed(nodes)}.")
+        raise DataError(f"There is no node {unknown[0]!r}; the nodes are {quoted(nodes)}.")
 
 
 def _said(columns: Columns, options: TableOptions, unit: str) -> list[str]:
@@ -547,7 +547,7 @@ def _said(columns: Columns, options: TableOptions, unit: str) -> list[str]:
         read = (
             f"sheet {options.sheet!r}" if options.sheet else "the first sheet that holds anything"
         )
-        book = [f"Workbook: {read} is read (--sheet); its sheets are {listed(sheets)}."]
+        book = [f"Workbook: {read} is read (--sheet); its sheets are {quoted(sheets)}."]
     others = "; the other columns are nodes (--nodes)"
     return [
         *book,
@@ -618,7 +618,7 @@ def guess_columns(
     free = [name for name in header if name not in nodes]
     for flag, given in (("--time", time), ("--trajectory", trajectory)):
         if given is not None and given not in header:
-            raise DataError(f"{flag} {given!r} names no column; the columns are {listed(header)}.")
+            raise DataError(f"{flag} {given!r} names no column; the columns are {quoted(header)}.")
     time = time or _first(free, TIME, _UNIT)
     if time is None and len(header) == 1:
         raise DataError(
@@ -627,7 +627,7 @@ def guess_columns(
         )
     if time is None:
         raise DataError(
-            f"No column looks like the time; the columns are {listed(header)}. "
+            f"No column looks like the time; the columns are {quoted(header)}. "
             "Name it with --time COLUMN."
         )
     free = [name for name in free if name != time]
@@ -649,15 +649,9 @@ def guess_columns(
         return Columns(kind, time, trajectory)
     if node is None:
         raise DataError(
-            f"A table of kind {kind!r} needs a column 'node'; the columns are {listed(header)}."
+            f"A table of kind {kind!r} needs a column 'node'; the columns are {quoted(header)}."
         )
     return Columns(kind, time, trajectory, node, "state" if kind == "paths" else value)
-
-
-def listed(names: Sequence[object], shown: int = 12) -> str:
-    """The first few names, and how many more."""
-    text = ", ".join(repr(str(name)) for name in names[:shown])
-    return text + (f" and {len(names) - shown} more" if len(names) > shown else "")
 
 
 #: names of a column that may hold a time, and may as well hold a period such as 1995-1998

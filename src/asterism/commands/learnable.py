@@ -16,7 +16,7 @@ import numpy as np
 
 from asterism.commands.emissions import choose_emissions, stands_still
 from asterism.commands.exits import Refused
-from asterism.commands.input_table import Table, listed, only_nodes
+from asterism.commands.input_table import Table, only_nodes
 from asterism.commands.options import PanelOptions
 from asterism.commands.panel import panel_emissions, read_values, restrict
 from asterism.data.clock import amount_of
@@ -24,7 +24,7 @@ from asterism.data.labels import label_codes
 from asterism.data.measurements import NodeMeasurements, wide_keys
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, counted
+from asterism.errors import DataError, counted, quoted
 from asterism.learning.kinds import are_numbered_states
 from asterism.learning.offsets import without_offsets
 from asterism.model.emission_continuous import Continuous
@@ -173,7 +173,7 @@ def _warnings(
     if fast:
         them = "this node" if len(fast) == 1 else "these nodes"
         found.append(
-            f"The values of {listed(fast, 6)} look almost random from one time to the next: either "
+            f"The values of {quoted(fast, 6)} look almost random from one time to the next: either "
             f"much happens between two measurements, or the noise is large. Edges into {them} "
             "will be uncertain."
         )
@@ -333,7 +333,7 @@ def make_learnable(
         if fixed and len(fixed) < len(choice.nodes):
             exogenous = [*exogenous, *fixed]
             said_of_fixed = [
-                f"Each trajectory keeps its state of {listed(fixed)}: taken as set from outside, "
+                f"Each trajectory keeps its state of {quoted(fixed)}: taken as set from outside, "
                 "so that nothing influences it (--exogenous; --emission NODE=exact undoes this)."
             ]
     read = [*said_of_logs, *said_of_fixed, *read]
@@ -373,19 +373,18 @@ def _on_log_scale(data: Observations, logs: Sequence[str]) -> tuple[Observations
     for node in asked:
         if node not in measured:
             raise Refused(
-                f"--log names {node!r}, which is not a node; the nodes are "
-                f"{listed(list(measured))}."
+                f"--log names {node!r}, which is not a node; the nodes are {quoted(measured)}."
             )
         if node not in positive:
             raise Refused(f"--log: not all values of {node!r} are positive numbers.")
         measured[node] = replace(measured[node], value=np.log(measured[node].value))
-    said = [f"Logarithms are taken of {listed(asked)} (--log)."] if asked else []
+    said = [f"Logarithms are taken of {quoted(asked)} (--log)."] if asked else []
     skewed = [
         node for node in positive if node not in asked and _is_skewed(data.measurements[node])
     ]
     if skewed:
         said.append(
-            f"The values of {listed(skewed)} are positive and skewed: on a log scale (--log) they "
+            f"The values of {quoted(skewed)} are positive and skewed: on a log scale (--log) they "
             "may have fewer levels and fewer outliers."
         )
     return replace(data, measurements=measured), said
@@ -429,7 +428,7 @@ def many_levels(found: Learnable) -> list[str]:
 def _errors(data: Observations | Trajectories, exogenous: Sequence[str]) -> list[str]:
     nodes = list(data.nodes)
     errors = [
-        f"--exogenous names {name!r}, which is not a node; the nodes are {listed(nodes)}."
+        f"--exogenous names {name!r}, which is not a node; the nodes are {quoted(nodes)}."
         for name in exogenous
         if name not in nodes
     ]

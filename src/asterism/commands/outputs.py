@@ -21,7 +21,7 @@ from asterism.commands.console import Console
 from asterism.commands.exits import Refused, in_flags
 from asterism.data.files import TEMPORARY
 from asterism.data.formats.registry import FORMATS, ReadSettings
-from asterism.errors import DataError, first_few
+from asterism.errors import DataError, quoted
 from asterism.results.lock import LOCK, FolderInUse, only_writer
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _require_free(folder: Path, held: set[str], force: bool, resume: bool) -> No
         )
     if held and not (force or (resume and interrupted)):
         raise Refused(
-            f"{str(folder)!r} exists already and holds {', '.join(sorted(held)[:3])}; name another "
+            f"{str(folder)!r} exists already and holds {quoted(sorted(held), 3)}; name another "
             "folder with -o, or use --force."
         )
 
@@ -134,9 +134,9 @@ def read_truth(path: Path, nodes: Sequence[str]) -> list[tuple[str, str]]:
     known = set(nodes)
     for end in (end for edge in edges for end in edge):
         if end not in known:
-            shown = first_few([repr(name) for name in nodes], 8)
             raise DataError(
-                f"--truth {str(path)!r} names {end!r}, which is not a node; the nodes are {shown}."
+                f"--truth {str(path)!r} names {end!r}, which is not a node; the nodes are "
+                f"{quoted(nodes)}."
             )
     return edges
 

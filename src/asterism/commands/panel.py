@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from asterism.commands.emissions import Choice, choose_emissions
 from asterism.commands.exits import Refused, in_flags
-from asterism.commands.input_table import listed
 from asterism.commands.options import PanelOptions
 from asterism.data.labels import by_number, canonical, encode, letters, plain, spelled
 from asterism.data.measurements import NodeMeasurements
@@ -30,7 +29,7 @@ from asterism.data.numbers import read_numbers
 from asterism.data.observations import Observations
 from asterism.data.panel_records import changes, final_states, states_in_order
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, counted
+from asterism.errors import DataError, counted, quoted
 from asterism.model.emissions import Categorical, Exact, SilentStates
 from asterism.model.priors import Transitions, as_mask, state_number, transition_pairs
 from asterism.model.template import about_final
@@ -139,8 +138,9 @@ def node_of(text: str, nodes: Iterable[str], flag: str) -> tuple[str, str]:
         return name.strip(), rest.strip()
     if len(nodes) == 1:
         return nodes[0], text.strip()
-    listed = ", ".join(nodes[:8])
-    raise Refused(f"{flag} {text!r} needs the name of its node, as NODE:…; the nodes are {listed}.")
+    raise Refused(
+        f"{flag} {text!r} needs the name of its node, as NODE:…; the nodes are {quoted(nodes)}."
+    )
 
 
 def both_sides(text: str, given: str, form: str) -> tuple[str, str]:
@@ -296,11 +296,11 @@ def _in_order(node: str, text: str, names: Sequence[Any]) -> list[Any]:
     if -1 in place:
         raise Refused(
             f"--order names {wanted[place.index(-1)]!r}, which is not a state of {node!r}; its "
-            f"states are {listed(names)}."
+            f"states are {quoted(names)}."
         )
     if sorted(place) != list(range(len(names))):
         raise Refused(
-            f"--order must name every state of {node!r} once; its states are {listed(names)}."
+            f"--order must name every state of {node!r} once; its states are {quoted(names)}."
         )
     return [names[i] for i in place]
 
@@ -378,7 +378,7 @@ def panel_emissions(
         if isinstance(one, Exact) or not certain or (known_states and node in known_states):
             continue
         emission[node] = SilentStates(one, tuple(certain))
-        decisions.append(f"{node!r}: {listed(certain)} is always known for certain.")
+        decisions.append(f"{node!r}: {quoted(certain)} is always known for certain.")
         if node in states:
             states[node] = [*states[node], *certain]
         elif isinstance(one, Categorical):

@@ -20,6 +20,7 @@ from asterism.continuous.effects import (
 from asterism.continuous.family_score import FamilyScorer
 from asterism.continuous.series import FloatArray, IntArray
 from asterism.continuous.switching import SwitchingTime
+from asterism.errors import first_few
 
 #: The power of the likelihood in the probabilities of families. Chosen among .5, .6, .65, .7, .75,
 #: .8 and 1 on simulated networks (seeds 1000 to 1019 of benchmarks/continuous.py): the largest that
@@ -124,5 +125,5 @@ class ContinuousFit:
             return ""
         table = self.targets()
         hit = table.loc[table["probability"] >= self.threshold, "node"].tolist()
-        names = ", ".join(hit[:10]) + (", …" if len(hit) > 10 else "") or "some nodes"
+        names = first_few(hit, 10) or "some nodes"
         return f"Something acts on {names} until {self.switching.time:g}."

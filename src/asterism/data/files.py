@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 
 from asterism.data.labels import canonical
-from asterism.errors import AsterismError, DataError, first_few
+from asterism.errors import AsterismError, DataError, quoted
 
 #: how the name of a temporary file begins; its ending is that of the file it becomes
 TEMPORARY = ".asterism-part-"
@@ -283,7 +283,7 @@ def check_names(
     listed = {canonical(name) for name in names}
     unlisted = [name for text, name in rows.items() if text not in listed]
     if strangers and unlisted:
-        known = first_few([repr(name) for name in rows.values()], 8)
+        known = quoted(rows.values())
         raise DataError(
             f"The side file {str(side_file(path, 'meta.json'))!r} names trajectory "
             f"{strangers[0]!r}, of which the table has no row, and not {unlisted[0]!r}, which has "

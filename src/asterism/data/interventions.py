@@ -24,7 +24,7 @@ from asterism.data.labels import as_names, encode
 from asterism.data.measurements import Intervals, objects
 from asterism.data.problems import Problems
 from asterism.data.table_reader import TableReader
-from asterism.errors import DataError
+from asterism.errors import DataError, quoted
 
 COLUMNS = ("trajectory", "node", "start", "end", "state")
 STIMULI_COLUMNS = ("name", "trajectory", "start", "end")
@@ -45,7 +45,7 @@ def read_interventions(
     name, _ = table.read_trajectories("trajectory")
     d = _numbered(table, name, trajectories, np.ones(len(name), dtype=np.bool_))
     node = objects(map(str, table.labels("node")))
-    known = f"the nodes are {', '.join(map(str, nodes[:8]))}"
+    known = f"the nodes are {quoted(nodes)}"
     table.note(~np.isin(node, list(nodes)), f"{{value}} is not a node; {known}", value=node)
     state = table.labels("state")
     begin, stop = table.bounds("start"), table.bounds("end")
@@ -149,7 +149,7 @@ def _numbered(
 ) -> NDArray[np.int64]:
     """The number of every row's trajectory; a name that is none is noted."""
     number = encode(names, known)
-    first = f"the first ones are {list(known[:5])}"
+    first = f"the first ones are {quoted(known, 5)}"
     table.note((number < 0) & named, f"there is no trajectory {{value}}; {first}", value=names)
     return number
 

@@ -30,7 +30,7 @@ from asterism.data.measurements import (
 from asterism.data.numbers import as_number
 from asterism.data.problems import Problems
 from asterism.data.table_reader import TableReader
-from asterism.errors import Sentence, Setting, first_few
+from asterism.errors import Sentence, Setting, quoted
 from asterism.numerics.arrays import FloatArray, IntArray
 
 TimeBound = float | Mapping[Any, float] | None
@@ -225,7 +225,7 @@ def note_strangers(
     They are legal, and whoever gives their start or end means them; others may be slips.
     """
     named = {canonical(name) for limit in limits if isinstance(limit, Mapping) for name in limit}
-    known = first_few([repr(name) for name in trajectories[:n_measured]], 8)
+    known = quoted(trajectories[:n_measured])
     for name in trajectories[n_measured:] if n_measured else ():
         if canonical(name) not in named:
             problems.add(

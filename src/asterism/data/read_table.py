@@ -51,7 +51,7 @@ from asterism.data.problems import Problems
 from asterism.data.table_file import read_text_table
 from asterism.data.table_reader import TableReader
 from asterism.data.table_rows import TableFormat, TableRows, read_rows
-from asterism.errors import Sentence, Setting, first_few
+from asterism.errors import Sentence, Setting, first_few, quoted
 
 if TYPE_CHECKING:
     from asterism.data.observations import Observations
@@ -81,7 +81,7 @@ def parse_table(frame: pd.DataFrame, form: TableFormat, problems: Problems) -> P
         return nothing
     if not table.has(form.time):
         table.tell(
-            f"there is no time column {form.time!r}; the columns are {_quoted(table.frame)}",
+            f"there is no time column {form.time!r}; the columns are {quoted(table.frame)}",
             remedy=Sentence("name it with ", Setting("time", ...)),
         )
         return nothing
@@ -170,7 +170,7 @@ def _read_wide(
         for node in wanted:
             if not table.has(node):
                 table.tell(
-                    f"there is no such column; the columns are {_quoted(table.frame)}", column=node
+                    f"there is no such column; the columns are {quoted(table.frame)}", column=node
                 )
         wanted = list(filter(table.has, wanted))
     result: dict[str, NodeMeasurements] = {}
@@ -236,10 +236,6 @@ def _read_long(
             record = replace(mine, value=column)
             result[node] = record.take(np.flatnonzero(~columns.missing(column)))
     return result
-
-
-def _quoted(frame: pd.DataFrame) -> str:
-    return first_few([repr(str(name)) for name in frame.columns], 12)
 
 
 def read_frames(

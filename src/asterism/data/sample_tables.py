@@ -27,7 +27,7 @@ from asterism.data.columns import cells, without_codes
 from asterism.data.numbers import MISSING_TEXT, as_number, read_numbers
 from asterism.data.problems import TableProblem
 from asterism.data.table_file import sheet_names, text_rows, unescape_cell
-from asterism.errors import DataError, first_few
+from asterism.errors import DataError, quoted
 
 #: names of the two columns in front of the nodes
 TIME, TRAJECTORY = "time", "trajectory"
@@ -263,7 +263,7 @@ def sample_table(
         decisions += words
     left_out = [grid.header[i] for i in others if i != place]
     if left_out:
-        decisions.append(f"Columns that are no samples are left out: {_few(left_out)}.")
+        decisions.append(f"Columns that are no samples are left out: {quoted(left_out)}.")
     taken = set(block.columns)
     unit = next((s.unit for s in samples.values() if s.unit), "")
     named = f"{TIME} ({unit})" if unit else TIME
@@ -312,7 +312,7 @@ def _node_names(grid: Grid, others: Sequence[int]) -> tuple[dict[int, str], int,
     if len(named) < len(grid.rows):
         said.append(f"{len(grid.rows) - len(named):,} rows without a name are left out.")
     if twice := [name for name, n in seen.items() if n > 1]:
-        said.append(f"Names that occur more than once are numbered: {_few(twice)}.")
+        said.append(f"Names that occur more than once are numbered: {quoted(twice)}.")
     return named, place, said
 
 
@@ -357,10 +357,6 @@ def _free(name: str, taken: set[str]) -> str:
     while name in taken:
         name += "_"
     return name
-
-
-def _few(names: Sequence[str]) -> str:
-    return first_few([repr(name) for name in names], 6)
 
 
 # ---- annotations of samples ---------------------------------------------------------------------
@@ -411,7 +407,8 @@ def annotated(
     time = first(free, None)
     if time is None:
         raise DataError(
-            f"The annotations of samples have no column of times; their columns are {_few(names)}."
+            "The annotations of samples have no column of times; their columns are "
+            f"{quoted(names)}."
         )
     read = read_clock(notes[time].to_numpy(dtype=object), time, None, None)
     unknown = [c for c, t in zip(notes[best], read.time) if not np.isfinite(t)]

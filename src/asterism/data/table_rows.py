@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from asterism.data.measurements import LIKELIHOOD_PREFIX
 from asterism.data.table_reader import TableReader
-from asterism.errors import Advice, Sentence, Setting
+from asterism.errors import Advice, Sentence, Setting, quoted
 from asterism.numerics.arrays import BoolArray, IntArray
 
 
@@ -113,10 +113,9 @@ def read_rows(table: TableReader, form: TableFormat, long: bool) -> TableRows:
     name, unnamed = table.read_trajectories(form.trajectory)
     named = table.trajectory is not None
     if not named and form.trajectory != TableFormat.trajectory:  # somebody named it
-        listed = ", ".join(repr(str(c)) for c in table.frame.columns[:8])
         table.tell(
             f"there is no column {form.trajectory!r} that names trajectories; the columns are "
-            f"{listed}"
+            f"{quoted(table.frame.columns)}"
         )
     read = table.times(form.time, form.unit)
     trajectory = pd.factorize(name)[0].astype(np.int64)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from asterism.data.labels import encode, letters
 from asterism.data.measurements import objects
-from asterism.errors import DataError, ModelError, Setting
+from asterism.errors import DataError, ModelError, Setting, quoted
 
 Parents = dict[str, tuple[str, ...]]
 
@@ -64,7 +64,7 @@ def checked_parents(parents: Mapping[Any, Sequence[Any]]) -> Parents:
             if parent not in result:
                 raise ModelError(
                     f"Parent {parent!r} of node {node!r} is not a node; "
-                    f"the nodes are {_some(list(result))}."
+                    f"the nodes are {quoted(list(result))}."
                 )
             if parent == node:
                 raise ModelError(f"Node {node!r} is its own parent; self-loops are not allowed.")
@@ -145,11 +145,6 @@ def random_parents(
         chosen = sorted(int(m) + (int(m) >= node) for m in others)
         result[str(node)] = tuple(map(str, chosen))
     return result
-
-
-def _some(names: list[str]) -> str:
-    shown = ", ".join(repr(n) for n in names[:10])
-    return shown if len(names) <= 10 else f"{shown} and {len(names) - 10} more"
 
 
 Label = Any

@@ -154,7 +154,7 @@ class Network:
         number = self._numbers.get(str(node))
         if number is None:
             raise ModelError(
-                f"There is no node {str(node)!r}; the nodes are {_listed(self.nodes)}."
+                f"There is no node {str(node)!r}; the nodes are {first_few(self.nodes)}."
             )
         return number
 
@@ -345,11 +345,11 @@ class Network:
         shown = self.nodes[:20]
         width = max(len(node) for node in shown)
         for node in shown:
-            above = _listed(self.parents[node]) if self.parents[node] else "no parents"
+            above = first_few(self.parents[node]) if self.parents[node] else "no parents"
             rates = self.rates[node]
             note = " (exogenous)" if rates is None else ""
             note = " (summary rates)" if isinstance(rates, SummaryRates) else note
-            what = "continuous" if node in self.drifts else f"states {_listed(self.states[node])}"
+            what = "continuous" if node in self.drifts else f"states {first_few(self.states[node])}"
             note = "" if node in self.drifts else note
             lines.append(f"  {node:<{width}}  {what}  <- {above}{note}")
         if len(shown) < self.n_nodes:
@@ -366,7 +366,7 @@ class Network:
         if self.drifts:
             raise ModelError(
                 f"{what} is for nodes that jump between states, but "
-                f"{first_few(list(self.drifts))} move{'s' * (len(self.drifts) == 1)} continuously."
+                f"{first_few(self.drifts)} move{'s' * (len(self.drifts) == 1)} continuously."
             )
 
     def _check_drifts(self, given_rates: Mapping[str, Any]) -> None:
@@ -377,8 +377,8 @@ class Network:
                 raise ModelError(f"Node {node!r} has both rates and a drift; give one of them.")
             if set(drift.parents) != set(self.parents[node]):
                 raise ModelError(
-                    f"The drift of node {node!r} names {_listed(drift.parents) or 'no parents'}, "
-                    f"but its parents are {_listed(self.parents[node]) or 'none'}."
+                    f"The drift of node {node!r} names {first_few(drift.parents) or 'no parents'}, "
+                    f"but its parents are {first_few(self.parents[node]) or 'none'}."
                 )
             for parent in (*drift.linear, *drift.quadratic):
                 if parent not in self.drifts:
@@ -404,8 +404,8 @@ class Network:
             )
             if set(own) != set(above):
                 raise ModelError(
-                    f"Node {node!r} has slopes for {_listed(tuple(own)) or 'no parents'}, but its "
-                    f"rates depend on the continuous parents {_listed(above) or 'none'}."
+                    f"Node {node!r} has slopes for {first_few(own) or 'no parents'}, but its "
+                    f"rates depend on the continuous parents {first_few(above) or 'none'}."
                 )
             size = len(self.states[node])
             for parent in above:
@@ -435,7 +435,7 @@ class Network:
             if str(node) not in self.parents:
                 raise ModelError(
                     f"'{what}' names {str(node)!r}, which is not a node; "
-                    f"the nodes are {_listed(self.nodes)}."
+                    f"the nodes are {first_few(self.nodes)}."
                 )
         return {str(node): value for node, value in given.items()}
 
@@ -445,7 +445,7 @@ class Network:
             if above:
                 raise ModelError(
                     f"Node {node!r} has no rates (exogenous) and so cannot have parents, "
-                    f"got {_listed(above)}."
+                    f"got {first_few(above)}."
                 )
             return None
         above = self.jumping_parents(node)
@@ -491,11 +491,6 @@ def _same_rates(one: Rates, other: Rates) -> bool:
 def _as_lists(slopes: Any) -> Any:
     """Slopes as a file holds them."""
     return {k: _as_lists(v) if isinstance(v, Mapping) else v.tolist() for k, v in slopes.items()}
-
-
-def _listed(names: Sequence[Any]) -> str:
-    shown = ", ".join(str(n) for n in names[:8])
-    return shown if len(names) <= 8 else f"{shown}, … ({len(names)} in all)"
 
 
 def _checked_content(content: Any, where: str) -> dict[str, Any]:

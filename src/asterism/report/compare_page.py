@@ -13,7 +13,7 @@ from typing import Any
 import networkx
 
 from asterism.data.files import write_text
-from asterism.errors import counted
+from asterism.errors import counted, first_few
 from asterism.report.graph_layout import positions
 from asterism.report.page_frame import render_page
 from asterism.results.comparison import (
@@ -114,9 +114,8 @@ def comparison_sentences(comparison: Comparison) -> list[str]:
             else "The runs read different data."
         )
     if comparison.only_in_some:
-        names = ", ".join(comparison.only_in_some[:10])
-        more = " and more" if len(comparison.only_in_some) > 10 else ""
-        said.append(f"Not every run has the nodes {names}{more}; their edges cannot be compared.")
+        names = first_few(comparison.only_in_some, 10)
+        said.append(f"Not every run has the nodes {names}; their edges cannot be compared.")
     return said
 
 

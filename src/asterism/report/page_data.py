@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from asterism.data.clock import per_unit, time_label
-from asterism.errors import DataError
+from asterism.errors import DataError, quoted
 from asterism.report.graph_layout import positions
 from asterism.results import courses as course_data
 from asterism.results.courses import Levels, Measured, Measurements, levels, measurements
@@ -116,10 +116,7 @@ def _first_node(run: Run, number: dict[str, int], wanted: str | None) -> int:
     """The node asked for, or the child of the surest edge: there is something to see."""
     if wanted is not None:
         if wanted not in number:
-            raise DataError(
-                f"The network has no node {wanted!r}; it has {', '.join(list(number)[:20])}"
-                f"{' and more' if len(number) > 20 else ''}."
-            )
+            raise DataError(f"The network has no node {wanted!r}; it has {quoted(number, 20)}.")
         return number[wanted]
     surest = run.edge_table[run.edge_table["probability"].notna()]
     return number[str(surest["child"].iloc[0])] if len(surest) else 0

@@ -17,7 +17,7 @@ import pandas as pd
 
 from asterism.data.clock import time_label
 from asterism.data.files import write_atomically
-from asterism.errors import DataError
+from asterism.errors import DataError, quoted
 from asterism.report.figure_style import BLUE, ORANGE, PALETTE, axes_or_new, tidy
 from asterism.report.fit_figures import forest, prevalence, sojourn, survival, transitions
 from asterism.report.network_figure import EFFECT_STYLE, OUTSIDE, graph
@@ -294,10 +294,7 @@ def _trajectory_number(labels: Iterable[Any], trajectory: Any) -> int:
         return 0
     texts = [str(label) for label in labels]
     if str(trajectory) not in texts:
-        raise DataError(
-            f"The posterior has no trajectory {trajectory!r}; it has {', '.join(texts[:10])}"
-            f"{' and more' if len(texts) > 10 else ''}."
-        )
+        raise DataError(f"The posterior has no trajectory {trajectory!r}; it has {quoted(texts)}.")
     return texts.index(str(trajectory))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.errors import DataError
+from asterism.errors import DataError, quoted
 
 Edge = tuple[str, str]
 
@@ -43,8 +43,8 @@ class ScoredPairs:
         unknown = sorted({end for edge in edges for end in edge if end not in known}, key=str)
         if unknown:
             raise DataError(
-                f"{what} names {_listing(unknown)}, unknown to the edge probabilities, "
-                f"whose nodes are {_listing(sorted(known, key=str))}."
+                f"{what} names {quoted(unknown)}, unknown to the edge probabilities, "
+                f"whose nodes are {quoted(sorted(known, key=str))}."
             )
         found = np.zeros(self.scores.shape, dtype=bool)
         for parent, child in edges:
@@ -117,13 +117,13 @@ def _pairs_of_matrix(table: pd.DataFrame, nodes: Sequence[str] | None) -> Scored
     if nodes is not None:
         absent = [name for name in nodes if name not in table.index or name not in table.columns]
         if absent:
-            raise DataError(f"The edge probabilities have no row or no column {_listing(absent)}.")
+            raise DataError(f"The edge probabilities have no row or no column {quoted(absent)}.")
         table = table.loc[list(nodes), list(nodes)]
     parents, children = tuple(table.index), tuple(table.columns)
     for names, where in ((parents, "row"), (children, "column")):
         if len(set(names)) < len(names):
             twice = sorted({name for name in names if names.count(name) > 1}, key=str)
-            raise DataError(f"The edge probabilities have more than one {where} {_listing(twice)}.")
+            raise DataError(f"The edge probabilities have more than one {where} {quoted(twice)}.")
     scores = table.to_numpy(dtype=np.float64, na_value=np.nan)
     possible = np.array([[p != c for c in children] for p in parents], dtype=bool)
     possible = possible.reshape(len(parents), len(children))
@@ -149,7 +149,7 @@ def _pairs_of_long_table(
         )
     unknown = sorted((set(table["parent"]) | set(table["child"])) - set(nodes), key=str)
     if unknown:
-        raise DataError(f"The edge probabilities name {_listing(unknown)}, which are not nodes.")
+        raise DataError(f"The edge probabilities name {quoted(unknown)}, which are not nodes.")
     probability = table["probability"].to_numpy(dtype=np.float64, na_value=np.nan)
     if not np.all(np.isfinite(probability)) or np.any(probability < 0):
         row = int(np.flatnonzero(~(probability >= 0) | ~np.isfinite(probability))[0])
@@ -178,7 +178,7 @@ def _edges_of_table(table: pd.DataFrame, what: str) -> list[Edge]:
         if parent in table.columns and child in table.columns:
             return list(zip(table[parent].tolist(), table[child].tolist()))
     raise DataError(
-        f"{what} is a table with columns {_listing(list(table.columns))}; "
+        f"{what} is a table with columns {quoted(list(table.columns))}; "
         "it needs parent and child, or source and target."
     )
 
@@ -188,8 +188,3 @@ def _edges_of_parents(parents: Mapping[str, Any], what: str) -> list[Edge]:
         if isinstance(names, str):
             raise DataError(f"{what} gives {child!r} the parents {names!r}; give a list of names.")
     return [(parent, child) for child, names in parents.items() for parent in names]
-
-
-def _listing(names: Sequence[Any], limit: int = 10) -> str:
-    shown = ", ".join(repr(name) for name in names[:limit])
-    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

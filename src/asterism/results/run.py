@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data.labels import combinations
-from asterism.errors import DataError, TooLargeError
+from asterism.errors import DataError, TooLargeError, quoted
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
 from asterism.notebook_card import MOST_ROWS, card
@@ -325,8 +325,7 @@ def _require_columns(table: pd.DataFrame, columns: Sequence[str], what: str) -> 
 def _require_known(network: Network, names: Sequence[Any], what: str) -> None:
     unknown = sorted(set(names) - set(network.nodes), key=str)
     if unknown:
-        listed = ", ".join(map(repr, unknown[:10]))
-        raise DataError(f"{what} names {listed}, which the network does not have.")
+        raise DataError(f"{what} names {quoted(unknown)}, which the network does not have.")
 
 
 # ---- rates with intervals ----------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from asterism.data.numbers import as_number
-from asterism.errors import counted
+from asterism.errors import counted, first_few
 from asterism.inference.methods import METHODS
 from asterism.results.edge_effects import LOWERS, RAISES, effect
 from asterism.results.ranking import support
@@ -179,12 +179,13 @@ def _about_the_others(run: Run) -> str:
         return ""
     if len(names) == len(run.network.nodes):
         return " Nothing is known about any edge."
-    listed = f"{', '.join(names[:5])}{', …' if len(names) > 5 else ''}"
-    return f" Nothing is known about edges into {counted(len(names), 'node')} ({listed}): " + (
+    why = (
         "beside continuous nodes, labels are only parents."
         if run.network.drifts and not any(name in run.network.drifts for name in names)
         else "there was no time to score all sets of parents."
     )
+    which = f"{counted(len(names), 'node')} ({first_few(names, 5)})"
+    return f" Nothing is known about edges into {which}: {why}"
 
 
 def _nothing(run: Run, edges: pd.DataFrame) -> str:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from asterism.data.labels import encode
 from asterism.data.measurements import NodeMeasurements, objects
 from asterism.data.observations import Observations
-from asterism.errors import AsterismError, DataError, ModelError, first_few
+from asterism.errors import AsterismError, DataError, ModelError, quoted
 from asterism.model.emissions import (
     Joint,
     Likelihood,
@@ -440,8 +440,8 @@ def _check_nodes(network: Network, observations: Observations, joint: Mapping[st
             )
     strangers = [n for n in observations.nodes if n not in known and n not in joint]
     if strangers:
-        shown = first_few([repr(name) for name in strangers], 5)
-        nodes = first_few([repr(name) for name in network.nodes], 8)
+        shown = quoted(strangers, 5)
+        nodes = quoted(network.nodes)
         raise DataError(
             f"the observations have {shown}, which the network does not; its nodes are {nodes}"
         )

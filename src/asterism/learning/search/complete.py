@@ -21,7 +21,7 @@ import numpy as np
 
 from asterism.data.labels import encode
 from asterism.data.trajectories import Trajectories, path_events
-from asterism.errors import Advice, DataError, ModelError, Sentence, Setting
+from asterism.errors import Advice, DataError, ModelError, Sentence, Setting, quoted
 from asterism.learning.search.edge_families import EdgeFamily
 from asterism.learning.search.found import (
     FamilyCounts,
@@ -207,7 +207,7 @@ def score_complete_graph(
     if unknown:
         raise DataError(
             f"The graph has the node {unknown[0]!r}, which has no path; there are paths of "
-            f"{', '.join(paths.nodes[:8])}."
+            f"{quoted(paths.nodes)}."
         )
     constraints = settings.structure_prior(paths.nodes, from_paths=True)
     allowed = check_paths(paths, constraints, settings.allowed_transitions, settings.ties)
@@ -359,7 +359,7 @@ def _with_states(paths: Trajectories, states: Mapping[str, Any]) -> Trajectories
     if unknown:
         raise DataError(
             f"states= names {unknown[0]!r}, which has no path; complete paths know of no hidden "
-            f"nodes, and have {', '.join(paths.nodes[:8])}"
+            f"nodes, and have {quoted(paths.nodes)}"
         )
     return paths.reordered(paths.nodes, {**paths.states, **states})
 
@@ -397,7 +397,7 @@ def _allowed(
         if node not in paths.nodes:
             raise ModelError(
                 f"allowed_transitions names {node!r}, which is not a node; the nodes are "
-                f"{', '.join(paths.nodes[:8])}."
+                f"{quoted(paths.nodes)}."
             )
         if paths.nodes.index(node) in constraints.exogenous:
             raise ModelError(f"allowed_transitions names {node!r}, which is exogenous.")

@@ -72,7 +72,7 @@ class JumpingPart:
             beyond=own.beyond,
             levels=own.levels,
             stage=f"{other.stage} Families of jumping nodes were scored by the star, with "
-            f"{first_few(list(self.middles))} as low or high.",
+            f"{first_few(self.middles)} as low or high.",
         )
 
 

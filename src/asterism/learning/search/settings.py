@@ -17,7 +17,7 @@ import numpy as np
 
 from asterism.data.numbers import as_number
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, ModelError, Setting
+from asterism.errors import DataError, ModelError, Setting, first_few
 from asterism.inference.methods import METHODS
 from asterism.learning.learner_settings import FamilyPrior
 from asterism.learning.search.searches import SEARCHES
@@ -483,9 +483,8 @@ def _finite(value: Any, parent: Any = None, child: Any = None) -> float:
 
 def _known(number: Mapping[str, int], name: Any, what: str) -> int:
     if str(name) not in number:
-        names = list(number)
-        listed = ", ".join(names[:8]) + (f", … ({len(names)} in all)" if len(names) > 8 else "")
         raise ModelError(
-            Setting(what), f" names {str(name)!r}, which is not a node; the nodes are {listed}."
+            Setting(what),
+            f" names {str(name)!r}, which is not a node; the nodes are {first_few(number, 8)}.",
         )
     return number[str(name)]

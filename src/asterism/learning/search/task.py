@@ -16,7 +16,7 @@ import numpy as np
 
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, ModelError, Setting
+from asterism.errors import DataError, ModelError, Setting, first_few
 from asterism.inference.methods import METHODS
 from asterism.learning.learner_settings import (
     Accuracy,
@@ -395,7 +395,7 @@ def _say_what_was_cut_short(search: SearchRun) -> None:
     which = ""
     if unscored:
         which = f"{len(unscored)} of {len(search.nodes)} nodes were not scored "
-        which += f"({', '.join(unscored[:5])}{', …' if len(unscored) > 5 else ''}); "
+        which += f"({first_few(unscored, 5)}); "
     search.settled = False
     search.complaint = (
         f"{current_limit().sentence}: {which}the graph is the best so far: allow more time."
