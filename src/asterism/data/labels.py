@@ -8,7 +8,7 @@ first, and then by the number that they spell.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from asterism.data.measurements import objects
 from asterism.data.numbers import as_number
+from asterism.errors import DataError, quoted
 from asterism.numerics.arrays import IntArray
 
 
@@ -45,6 +46,16 @@ def _as_whole(text: str) -> int | None:
     except ValueError:
         return None
     return number if str(number) == text else None
+
+
+def positions(names: Sequence[object], wanted: Iterable[object], what: str) -> IntArray:
+    """Where each of some names stands among all; ``what`` they name, for the message."""
+    position = {name: i for i, name in enumerate(names)}
+    listed = list(wanted)
+    for name in listed:
+        if name not in position:
+            raise DataError(f"there is no {what} {name!r}; there are {quoted(names)}")
+    return np.array([position[name] for name in listed], dtype=np.int64)
 
 
 def letters(label: object) -> str:

@@ -22,7 +22,7 @@ from asterism.data.columns import as_pandas, without_columns
 from asterism.data.covariates import Covariates, read_covariates, values_at
 from asterism.data.given_likelihoods import read_likelihoods
 from asterism.data.known_paths import TimeBound
-from asterism.data.labels import canonical
+from asterism.data.labels import canonical, positions
 from asterism.data.measurements import (
     Events,
     Intervals,
@@ -295,20 +295,10 @@ class Observations:
         chosen = self if nodes is None else self._with_nodes([str(node) for node in nodes])
         if trajectories is None:
             return chosen
-        wanted = list(trajectories)
-        position = {name: i for i, name in enumerate(self.trajectories)}
-        for name in wanted:
-            if name not in position:
-                raise DataError(
-                    f"there is no trajectory {name!r}; the first ones are "
-                    f"{list(self.trajectories[:5])}"
-                )
-        return chosen._taken(np.array([position[name] for name in wanted], dtype=np.int64))
+        return chosen._taken(positions(self.trajectories, trajectories, "trajectory"))
 
     def _with_nodes(self, nodes: list[str]) -> Observations:
-        for node in nodes:
-            if node not in self.nodes:
-                raise DataError(f"there is no node {node!r}; the nodes are {list(self.nodes)}")
+        positions(self.nodes, nodes, "node")
         e, i = np.isin(self.events.node, nodes), np.isin(self.intervals.node, nodes)
         return replace(
             self,

@@ -63,21 +63,26 @@ class TableFormat:
         return self.node in found and has_value
 
 
-class Reading(TypedDict, total=False):
-    """The fields of :class:`TableFormat` as a user gives them, by name; all are optional."""
+class RowReading(TypedDict, total=False):
+    """The fields of :class:`TableFormat` about rows, as a user gives them; all are optional."""
 
-    kind: str
     trajectory: str
     time: str
     node: str
-    value: str
-    nodes: Sequence[str] | None
-    labels: Collection[str] | bool
     sort: bool
     missing: Collection[object]
     unit: str | None
     end_column: str | None
     comma: str | None
+
+
+class Reading(RowReading, total=False):
+    """All fields, by name."""
+
+    kind: str
+    value: str
+    nodes: Sequence[str] | None
+    labels: Collection[str] | bool
 
 
 def table_format(exact: Any = None, **reading: Unpack[Reading]) -> TableFormat:

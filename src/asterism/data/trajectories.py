@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -21,10 +21,11 @@ from asterism.data import path_tables
 from asterism.data.columns import as_pandas
 from asterism.data.covariates import Covariates, read_covariates
 from asterism.data.files import side_file, write_table, write_text
-from asterism.data.labels import encode, plain
+from asterism.data.labels import encode, plain, positions
 from asterism.data.measurements import Events, Intervals, objects
 from asterism.data.problems import DataWarning
 from asterism.data.statistics import Statistics
+from asterism.data.table_rows import RowReading, table_format
 from asterism.errors import DataError, Sentence, Setting, counted, first_few
 from asterism.notebook_card import MOST_ROWS, card
 from asterism.numerics.arrays import FloatArray, IntArray
@@ -64,15 +65,8 @@ class Trajectories:
         states: Mapping[str, Sequence[Any]] | None = None,
         end: float | Mapping[Any, float] | None = None,
         *,
-        trajectory: str = "trajectory",
-        time: str = "time",
-        node: str = "node",
         state: str = "state",
-        sort: bool = False,
-        missing: Collection[object] = (),
-        unit: str | None = None,
-        end_column: str | None = None,
-        comma: str | None = None,
+        **reading: Unpack[RowReading],
     ) -> Trajectories:
         """Read a table trajectory, time, node, state, where state is the one ENTERED.
 
@@ -80,22 +74,12 @@ class Trajectories:
         trajectory column may be absent (one trajectory). ``states`` fixes the labels and their
         order; otherwise they are sorted. ``end`` is when following a trajectory ended, or
         ``end_column`` a column that says it; without both, its last time, with a warning where
-        the last row is a jump. ``missing``, ``unit`` and ``comma`` are as for observations.
+        the last row is a jump. ``trajectory``, ``time``, ``node`` and ``state`` name the columns;
+        ``sort``, ``missing``, ``unit`` and ``comma`` are as for observations.
         """
-        form = replace(
-            path_tables.PATHS,
-            trajectory=trajectory,
-            time=time,
-            node=node,
-            value=state,
-            sort=sort,
-            missing=missing,
-            unit=unit,
-            end_column=end_column,
-            comma=comma,
-        )
+        form = table_format(kind="long", value=state, nodes=None, labels=(), **reading)
         fields = path_tables.parse_paths(as_pandas(frame), states, end, form)
-        if end is None and end_column is None and (which := path_tables.open_ended(fields)):
+        if end is None and form.end_column is None and (which := path_tables.open_ended(fields)):
             follow = "was" if len(which) == 1 else "were"
             warnings.warn(
                 Sentence(
@@ -266,13 +250,7 @@ class Trajectories:
     # ------------------------------------------------------------------ derived paths
     def select(self, trajectories: Sequence[object]) -> Trajectories:
         """Only some trajectories, by name, in the given order."""
-        position = {name: i for i, name in enumerate(self.labels)}
-        for name in trajectories:
-            if name not in position:
-                raise DataError(
-                    f"there is no trajectory {name!r}; the first ones are {list(self.labels[:5])}"
-                )
-        index = np.array([position[name] for name in trajectories], dtype=np.int64)
+        index = positions(self.labels, trajectories, "trajectory")
         counts = np.diff(self.jump_offset)[index]
         offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         jumps = np.repeat(self.jump_offset[index] - offset[:-1], counts) + np.arange(offset[-1])
