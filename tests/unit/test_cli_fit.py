@@ -223,7 +223,7 @@ def test_check_asks_what_fit_and_learn_ask(panel):
 
 def test_a_rate_at_zero_is_said_as_zero(panel, tmp_path):
     result = invoke("fit", panel, "--ignore", "sex", "-o", tmp_path / "RUN", "--fix", "1>2=0.4")
-    assert "s 1 → 2: 0.4 per unit of time, fixed." in result.stderr
+    assert "s 1 → 2: 0.4 per unit of time; fixed." in result.stderr
     rates = [line for line in result.stderr.splitlines() if " → " in line]
     assert rates
     assert not any("e-" in line for line in rates), rates

@@ -6,7 +6,7 @@ columns that change the rates. What the flags leave open is decided from the tab
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,19 @@ from asterism.commands.console import Console
 from asterism.commands.exits import Refused, in_flags
 from asterism.commands.input_table import (
     Table,
-    file_hash,
     guess_columns,
     read_table,
     with_sheet,
 )
 from asterism.commands.options import FitOptions, PanelOptions
-from asterism.commands.outputs import effective, print_json, read_edges, writing_to
+from asterism.commands.outputs import (
+    effective,
+    print_json,
+    read_edges,
+    recorded,
+    summary_of,
+    writing_to,
+)
 from asterism.commands.panel import (
     allowed_transitions,
     both_sides,
@@ -47,6 +53,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from asterism.learning.em.parameter_learner import ParameterLearner
+    from asterism.results.run import Run
 
 
 #: rates and hazard ratios that are printed; the tables hold all
@@ -85,16 +92,8 @@ def run(options: FitOptions) -> int:
         with console.progress() as progress, listening(progress):
             learner.fit(given.data)
             _ = learner.parameters_
-        record = {
-            "title": options.title,
-            "command": effective("fit", options),
-            "decisions": given.decisions,
-            "warnings": given.warnings,
-            "complete": True,
-            "time_unit": given.data.time_unit,
-            "data": str(options.table.data),
-            "data_hash": file_hash(options.table.data),
-        }
+        command, told = effective("fit", options), {"warnings": given.warnings}
+        record = recorded(command, given.data, given.decisions, title=options.title, **told)
         with console.busy(f"Writing {options.output}"):
             result = fit_run(learner, record)
             save_run(result, options.output, force=True, page=write_report)
@@ -103,7 +102,7 @@ def run(options: FitOptions) -> int:
         if not learner.converged_:
             console.warn(f"The fit did not converge: {in_flags(learner.stop_reason_)}")
     if options.as_json:
-        print_json(_summary(options, learner, given))
+        print_json(_summary(options, result, learner))
     return exits.OK if learner.converged_ else exits.NOT_CONVERGED
 
 
@@ -413,52 +412,64 @@ def _fixed(options: FitOptions, nodes: list[str]) -> dict[str, dict[str, float]]
 
 
 def _findings(options: FitOptions, learner: ParameterLearner, unit: str) -> list[str]:
-    rates = learner.rate_intervals_
+    from asterism.report.page_frame import share_text
+
     share = f"{options.level:.0%}"
-    lines = []
-    for row in rates.head(MOST_LINES).to_dict("records"):
+
+    def first(
+        table: pd.DataFrame, line: Callable[[dict[Any, Any]], str], what: str = "", file: str = ""
+    ) -> list[str]:
+        """The first rows in words, with their notes, and how many there are."""
+        rows = table.head(MOST_LINES).to_dict("records") if what else table.to_dict("records")
+        said = ["; ".join(filter(None, (line(row), row.get("note")))) + "." for row in rows]
+        left = [f"{what}: {MOST_LINES} of {len(table)}; all in {file}."]
+        return said + left * (len(table) > len(rows))
+
+    def between(row: dict[Any, Any], name: str = "", digits: str = ".4g") -> str:
+        return f"({share}: {row[f'{name}lower']:{digits}} to {row[f'{name}upper']:{digits}})"
+
+    def rate(row: dict[Any, Any]) -> str:
         where = f" ({row['configuration']})" if row["configuration"] else ""
         name = f"{row['node']} {row['from']} → {row['to']}{where}"
         if row["note"] == "fixed":
-            lines.append(f"{name}: {row['rate']:.4g} {per_unit(unit)}, fixed.")
-            continue
-        note = f"; {row['note']}" if row["note"] else ""
-        rate = 0.0 if row["note"].startswith("at zero") else row["rate"]
-        lines.append(
-            f"{name}: {rate:.4g} {per_unit(unit)} "
-            f"({share}: {row['lower']:.4g} to {row['upper']:.4g}){note}."
-        )
-    if len(rates) > MOST_LINES:
-        lines.append(f"Rates: {MOST_LINES} of {len(rates)}; all in rates.csv.")
-    lines += learner.baseline_
-    effects = learner.effects_
-    for row in effects.head(MOST_LINES).to_dict("records"):
-        note = f"; {row['note']}" if row["note"] else ""
+            return f"{name}: {row['rate']:.4g} {per_unit(unit)}"
+        found = 0.0 if row["note"].startswith("at zero") else row["rate"]
+        return f"{name}: {found:.4g} {per_unit(unit)} {between(row)}"
+
+    def effect(row: dict[Any, Any]) -> str:
         node = f"{row['node']} " if len(learner.network_.nodes) > 1 else ""
-        lines.append(
+        return (
             f"Hazard ratio of {row['covariate']} on {node}{row['transitions']}: "
-            f"{row['hazard_ratio']:.4g} "
-            f"({share}: {row['hazard_ratio_lower']:.4g} to {row['hazard_ratio_upper']:.4g}){note}."
+            f"{row['hazard_ratio']:.4g} {between(row, 'hazard_ratio_')}"
         )
-    if len(effects) > MOST_LINES:
-        lines.append(f"Hazard ratios: {MOST_LINES} of {len(effects)}; all in effects.csv.")
-    lines += _edge_lines(learner.edge_ratios_, share)
+
+    def edge(row: dict[Any, Any]) -> str:
+        where = f" (with {row['others']})" if row["others"] else ""
+        return (
+            f"{row['parent']} {row['state']} against {row['against']}: {row['child']} "
+            f"{row['transition']} {row['hazard_ratio']:.3g} times as fast "
+            f"{between(row, digits='.3g')}{where}"
+        )
+
+    parameters = learner.parameters_
+    lines = first(learner.rate_intervals_, rate, "Rates", "rates.csv")
+    lines += learner.baseline_
+    lines += first(learner.effects_, effect, "Hazard ratios", "effects.csv")
+    lines += first(learner.edge_ratios_, edge, "Hazard ratios of edges", "edge_ratios.csv")
     lines += learner.differences_
     if options.misreported:
-        errors = learner.parameters_.query("kind == 'emission'")
-        for row in errors[[not _is_right(name) for name in errors["parameter"]]].to_dict("records"):
-            lines.append(
-                f"{row['parameter']}: {_small(row['estimate'])} of the visits "
-                f"({share}: {row['lower']:.3g} to {row['upper']:.3g})."
-            )
-    for row in learner.parameters_.query("kind in ('outcome effect', 'start effect')").to_dict(
-        "records"
-    ):
-        note = f"; {row['note']}" if row["note"] else ""
-        lines.append(
-            f"Effect on {row['parameter']}: {row['estimate']:.4g} "
-            f"({share}: {row['lower']:.4g} to {row['upper']:.4g}){note}."
+        errors = parameters.query("kind == 'emission'")
+        lines += first(
+            errors[[not _is_right(name) for name in errors["parameter"]]],
+            lambda row: (
+                f"{row['parameter']}: {share_text(row['estimate'])} of the visits "
+                f"{between(row, digits='.3g')}"
+            ),
         )
+    lines += first(
+        parameters.query("kind in ('outcome effect', 'start effect')"),
+        lambda row: f"Effect on {row['parameter']}: {row['estimate']:.4g} {between(row)}",
+    )
     lines.append(
         f"Log-likelihood {learner.log_evidence_:.4f} with "
         f"{counted(learner.n_parameters_, 'parameter')}, start probabilities among them; "
@@ -476,53 +487,28 @@ def _findings(options: FitOptions, learner: ParameterLearner, unit: str) -> list
     return lines
 
 
-def _edge_lines(ratios: pd.DataFrame, share: str) -> list[str]:
-    """The first hazard ratios of edges, and how many there are."""
-    lines = []
-    for row in ratios.head(MOST_LINES).to_dict("records"):
-        where = f" (with {row['others']})" if row["others"] else ""
-        note = f"; {row['note']}" if row["note"] else ""
-        lines.append(
-            f"{row['parent']} {row['state']} against {row['against']}: {row['child']} "
-            f"{row['transition']} {row['hazard_ratio']:.3g} times as fast "
-            f"({share}: {row['lower']:.3g} to {row['upper']:.3g}){where}{note}."
-        )
-    if len(ratios) > MOST_LINES:
-        lines.append(
-            f"Hazard ratios of edges: {MOST_LINES} of {len(ratios)}; all in edge_ratios.csv."
-        )
-    return lines
-
-
 def _is_right(name: str) -> bool:
     """Whether a parameter is the chance that a state is reported as itself."""
     true, _, reported = name.partition(": ")[2].partition(" reported as ")
     return true == reported
 
 
-def _small(share: float) -> str:
-    return "0" if share < 1e-6 else f"{share:.3g}"
+def _summary(options: FitOptions, result: Run, learner: ParameterLearner) -> dict[str, Any]:
+    from asterism.learning.em.saved_fit import MEASURES
 
-
-def _summary(options: FitOptions, learner: ParameterLearner, given: _Input) -> dict[str, Any]:
-    return {
-        "command": "fit",
-        "data": str(options.table.data),
-        "output": str(options.output),
-        "report": str(options.output / "report.html"),
-        "converged": bool(learner.converged_),
-        "stop_reason": in_flags(learner.stop_reason_),
-        "log_likelihood": learner.log_evidence_,
-        "log_likelihood_given_first": learner.log_evidence_given_first_,
-        "n_parameters": learner.n_parameters_,
-        "aic": learner.aic_,
-        "bic": learner.bic_,
-        "n_parameters_given_first": learner.n_parameters_given_first_,
-        "aic_given_first": learner.aic_given_first_,
-        "bic_given_first": learner.bic_given_first_,
-        "rates": learner.rate_intervals_.to_dict("records"),
-        "effects": learner.effects_.to_dict("records"),
-        "frailty": learner.frailty_.to_dict("records"),
-        "decisions": given.decisions,
-        "warnings": given.warnings,
+    # as it has been called here from the first release on
+    measures = {
+        name.replace("log_evidence", "log_likelihood"): result.run[name] for name in MEASURES
     }
+    tables = {
+        "rates": learner.rate_intervals_,
+        "effects": learner.effects_,
+        "frailty": learner.frailty_,
+    }
+    return summary_of(
+        result,
+        options.output,
+        **measures,
+        **{name: table.to_dict("records") for name, table in tables.items()},
+        warnings=result.run["warnings"],
+    )

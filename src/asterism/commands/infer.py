@@ -29,8 +29,10 @@ from asterism.commands.options import InferOptions, PanelOptions, TableOptions
 from asterism.commands.outputs import (
     effective,
     print_json,
+    recorded,
     say_accuracy,
     say_if_compiling,
+    summary_of,
     writing_to,
 )
 from asterism.commands.panel import panel_emissions, read_values
@@ -98,13 +100,7 @@ def run(options: InferOptions) -> int:
             "log_evidence": log_evidence,
             "n_sweeps": posterior.n_sweeps,
             "settings": {"method": options.method, "tolerance": options.tolerance},
-            "command": effective("infer", options),
-            "decisions": decisions,
-            "accuracy": checked,
-            "complete": True,
-            "time_unit": data.time_unit,
-            "data": str(options.table.data),
-            "data_hash": file_hash(options.table.data),
+            **recorded(effective("infer", options), data, decisions, accuracy=checked),
             "emission": {str(node): repr(one) for node, one in (emission or {}).items()},
         }
         with console.busy(f"Writing {options.output}"):
@@ -122,23 +118,18 @@ def run(options: InferOptions) -> int:
         if not posterior.converged:
             console.warn(f"Inference did not converge: {stop_reason}")
     if options.as_json:
+        by_trajectory = None
+        if has_evidence:
+            each = posterior.log_evidence_by_trajectory
+            by_trajectory = {str(label): value for label, value in each.items()}
         print_json(
-            {
-                "command": "infer",
-                "output": str(options.output),
-                "report": str(options.output / "report.html"),
-                "log_evidence": log_evidence,
-                "log_evidence_by_trajectory": {
-                    str(label): value
-                    for label, value in posterior.log_evidence_by_trajectory.items()
-                }
-                if has_evidence
-                else None,
-                "converged": posterior.converged,
-                "stop_reason": stop_reason,
-                "accuracy": checked,
-                "decisions": decisions,
-            }
+            summary_of(
+                result,
+                options.output,
+                log_evidence=log_evidence,
+                log_evidence_by_trajectory=by_trajectory,
+                accuracy=checked,
+            )
         )
     return exits.OK if posterior.converged else exits.NOT_CONVERGED
 

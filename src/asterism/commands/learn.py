@@ -26,7 +26,6 @@ from asterism.commands.console import Console, seconds_so_far
 from asterism.commands.exits import Refused, in_flags
 from asterism.commands.input_table import (
     Table,
-    file_hash,
     read_numbers,
     read_table,
     require_readable,
@@ -41,9 +40,11 @@ from asterism.commands.outputs import (
     on_cluster,
     print_json,
     read_truth,
+    recorded,
     say_accuracy,
     say_if_compiling,
     scored_in,
+    summary_of,
     writing_to,
 )
 from asterism.commands.panel import allowed_transitions, hints, with_final_states, without_coded
@@ -181,13 +182,11 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
         for line in late:
             console.say(line)
         decisions += late
-        record: dict[str, Any] = {
-            "command": command,
-            "decisions": decisions,
-            "warnings": summary["warnings"],
-            "levels": found.levels,
-            **({"kinds": found.kinds} if found.kinds else {}),
-        }
+        record = recorded(
+            command, data, decisions, warnings=summary["warnings"], levels=found.levels
+        )
+        if found.kinds:
+            record["kinds"] = found.kinds
         if isinstance(data, Observations):
             with console.busy("Comparing edges with unmeasured causes"):
                 causes = learner.unmeasured_causes(data)
@@ -233,7 +232,7 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
         result,
         options.output,
         bool(learner.usable_),
-        _summary(options, result, decisions),
+        _summary(options, result),
         findings,
         posterior,
         learner.interrupted_,
@@ -410,12 +409,8 @@ def _make_run(
         run={
             "title": options.title,
             "stop_reason": in_flags(learner.stop_reason_),
-            **record,
-            "complete": True,
             "complete_data": isinstance(data, Trajectories),
-            "time_unit": data.time_unit,
-            "data": str(options.table.data),
-            "data_hash": file_hash(options.table.data),
+            **record,
         },
     )
     return run, found
@@ -457,22 +452,17 @@ def _held_out(
     }
 
 
-def _summary(options: LearnOptions, result: Run, decisions: list[str]) -> dict[str, Any]:
+def _summary(options: LearnOptions, result: Run) -> dict[str, Any]:
     edges = result.edge_table
     shown = edges[edges["in_graph"] | (edges["probability"] >= 0.1)]
-    return {
-        "command": "learn",
-        "data": str(options.table.data),
-        "output": str(options.output),
-        "report": str(options.output / "report.html"),
-        "converged": result.run["converged"],
-        "stop_reason": result.run["stop_reason"],
-        "nodes": list(result.network.nodes),
-        "edges": shown.to_dict("records"),
-        "scores": result.scores(),
-        "decisions": decisions,
-        "warnings": result.run["warnings"],
-    }
+    return summary_of(
+        result,
+        options.output,
+        nodes=list(result.network.nodes),
+        edges=shown.to_dict("records"),
+        scores=result.scores(),
+        warnings=result.run["warnings"],
+    )
 
 
 def _findings(result: Run, folder: Path) -> list[str]:

@@ -19,13 +19,17 @@ import click
 
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused, in_flags
+from asterism.commands.input_table import file_hash
 from asterism.data.files import TEMPORARY
 from asterism.data.formats.registry import FORMATS, ReadSettings
 from asterism.errors import DataError, quoted
 from asterism.results.lock import LOCK, FolderInUse, only_writer
 
 if TYPE_CHECKING:
+    from asterism.data.observations import Observations
+    from asterism.data.trajectories import Trajectories
     from asterism.inference.posterior import Posterior
+    from asterism.results.run import Run
 
 JOURNAL = "journal.sqlite"
 #: where chains of sampling stand; they can always go on
@@ -111,6 +115,39 @@ def effective(command: str, options: Any) -> dict[str, Any]:
     for name, value in asdict(options).items():
         flat.update(value if isinstance(value, dict) else {name: value})
     return {"name": command, **{k: str(v) if isinstance(v, Path) else v for k, v in flat.items()}}
+
+
+def recorded(
+    command: Mapping[str, Any],
+    data: Observations | Trajectories,
+    decisions: Sequence[str],
+    **more: Any,
+) -> dict[str, Any]:
+    """What run.json says of every command: what was asked, decided and read."""
+    return {
+        "command": command,
+        "decisions": decisions,
+        "complete": True,
+        "time_unit": data.time_unit,
+        "data": command["data"],
+        "data_hash": file_hash(Path(command["data"])),
+        **more,
+    }
+
+
+def summary_of(result: Run, folder: Path, **more: Any) -> dict[str, Any]:
+    """What ``--json`` says of every command that leaves a run."""
+    record = result.run
+    return {
+        "command": record["command"]["name"],
+        "data": record["data"],
+        "output": str(folder),
+        "report": str(folder / "report.html"),
+        "converged": record["converged"],
+        "stop_reason": in_flags(record["stop_reason"]),
+        "decisions": record["decisions"],
+        **more,
+    }
 
 
 def print_json(content: Mapping[str, Any]) -> None:

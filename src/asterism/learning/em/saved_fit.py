@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 #: times at which P(t) and the prevalence are kept
 N_TIMES = 41
 
+#: how well it fits, and with how many parameters
+MEASURES = tuple(
+    f"{name}{given}"
+    for given in ("", "_given_first")
+    for name in ("log_evidence", "n_parameters", "aic", "bic")
+)
+
 #: trajectories whose courses a fit keeps
 N_COURSES = 200
 
@@ -50,14 +57,7 @@ def fit_run(learner: ParameterLearner, record: Mapping[str, Any] | None = None) 
         observations=measured_table(shown),
         run={
             "kind": "fit",
-            "log_evidence": learner.log_evidence_,
-            "log_evidence_given_first": learner.log_evidence_given_first_,
-            "n_parameters": learner.n_parameters_,
-            "aic": learner.aic_,
-            "bic": learner.bic_,
-            "n_parameters_given_first": learner.n_parameters_given_first_,
-            "aic_given_first": learner.aic_given_first_,
-            "bic_given_first": learner.bic_given_first_,
+            **{name: getattr(learner, f"{name}_") for name in MEASURES},
             "n_trajectories": len(observations),
             "n_measurements": observations.n_measurements + len(observations.events),
             "level": learner.level,
