@@ -109,8 +109,8 @@ def first_few(names: Iterable[object], most: int = 8) -> str:
 
 
 def quoted(names: Iterable[object], most: int = 12) -> str:
-    """The first names in quotes, and how many more there are."""
-    listed = [repr(str(name)) for name in names]
+    """The first names, texts in quotes, and how many more there are."""
+    listed = [repr(str(name)) if isinstance(name, str) else str(name) for name in names]
     more = f" and {len(listed) - most} more" if len(listed) > most else ""
     return ", ".join(listed[:most]) + more
 

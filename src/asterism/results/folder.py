@@ -25,7 +25,7 @@ import pandas as pd
 from asterism.data.columns import exact_numbers
 from asterism.data.files import TEMPORARY, write_bytes, write_table
 from asterism.data.table_file import unescaped
-from asterism.errors import Advice, DataError, quoted
+from asterism.errors import Advice, DataError, first_few
 from asterism.model.network import Network
 from asterism.results import courses
 from asterism.results.edge_effects import effect
@@ -194,8 +194,8 @@ def require_new(folder: Path, force: bool) -> None:
         held = sorted(p.name for p in folder.iterdir() if not p.name.startswith(passing))
         if held:
             raise DataError(
-                f"The folder {str(folder)!r} already holds {quoted(held, 3)}; name "
-                " another folder, or overwrite it with force."
+                f"The folder {str(folder)!r} already holds {first_few(held, 3)}; name "
+                "another folder, or overwrite it with force."
             )
 
 
