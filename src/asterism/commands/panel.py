@@ -18,7 +18,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asterism.commands.emissions import Choice, choose_emissions
 from asterism.commands.exits import Refused, in_flags
@@ -33,6 +32,7 @@ from asterism.errors import DataError, counted, quoted
 from asterism.model.emissions import Categorical, Exact, SilentStates
 from asterism.model.priors import Transitions, as_mask, state_number, transition_pairs
 from asterism.model.template import about_final
+from asterism.numerics.arrays import BoolArray
 
 
 def read_values(options: PanelOptions, data: Observations) -> tuple[Observations, list[str]]:
@@ -308,7 +308,7 @@ def _in_order(node: str, text: str, names: Sequence[Any]) -> list[Any]:
 def _refuse_contradictions(
     node: str,
     data: Observations,
-    mask: NDArray[np.bool_],
+    mask: BoolArray,
     names: Sequence[Any],
     options: PanelOptions,
 ) -> None:

@@ -10,37 +10,35 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from asterism.numerics._jit import kernel
+from asterism.numerics.arrays import FloatArray, IntArray
 
 
 class JumpArrays(NamedTuple):
     """The paths of all trajectories, flat; see ``Trajectories``."""
 
-    start: NDArray[np.float64]
-    end: NDArray[np.float64]
-    initial: NDArray[np.int64]
-    jump_offset: NDArray[np.int64]
-    jump_time: NDArray[np.float64]
-    jump_node: NDArray[np.int64]
-    jump_state: NDArray[np.int64]
+    start: FloatArray
+    end: FloatArray
+    initial: IntArray
+    jump_offset: IntArray
+    jump_time: FloatArray
+    jump_node: IntArray
+    jump_state: IntArray
 
 
 class CountedGraph(NamedTuple):
     """Where each family's counts lie; see ``CompiledGraph``."""
 
-    n_states: NDArray[np.int64]
-    parent_start: NDArray[np.int64]
-    parents: NDArray[np.int64]
-    child_start: NDArray[np.int64]
-    children: NDArray[np.int64]
-    child_edge: NDArray[np.int64]
-    step_start: NDArray[np.int64]
-    step: NDArray[np.int64]
-    table_start: NDArray[np.int64]
-    dwell_start: NDArray[np.int64]
+    n_states: IntArray
+    parent_start: IntArray
+    parents: IntArray
+    child_start: IntArray
+    children: IntArray
+    child_edge: IntArray
+    step_start: IntArray
+    step: IntArray
+    table_start: IntArray
+    dwell_start: IntArray
 
 
 @kernel

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from asterism.data.numbers import ReadNumbers, is_missing, read_numbers
 from asterism.errors import DataError, Sentence, Setting
-from asterism.numerics.arrays import FloatArray
+from asterism.numerics.arrays import BoolArray, FloatArray
 
 #: seconds of each unit, by the name that is used in sentences and on axes
 SECONDS = {
@@ -146,7 +146,7 @@ def is_date(value: Any) -> bool:
 
 def _durations(
     cells: NDArray[Any],
-    is_text: NDArray[np.bool_],
+    is_text: BoolArray,
     column: str,
     named: str,
     target: str | None,
@@ -215,7 +215,7 @@ def _duration(cell: Any) -> tuple[str | float, str] | None:
 def _dates(
     cells: NDArray[Any],
     parsed: FloatArray,
-    is_text: NDArray[np.bool_],
+    is_text: BoolArray,
     column: str,
     target: str | None,
 ) -> ReadTimes | None:

@@ -133,7 +133,7 @@ def likelihoods_of_columns(
 
 def _check(
     node: str,
-    matrix: NDArray[np.float64],
+    matrix: FloatArray,
     rows: IntArray,
     trajectory: NDArray[Any],
     problems: Problems,

@@ -25,6 +25,7 @@ from asterism.data.measurements import Intervals, objects
 from asterism.data.problems import Problems
 from asterism.data.table_reader import TableReader
 from asterism.errors import DataError, quoted
+from asterism.numerics.arrays import BoolArray, FloatArray, IntArray
 
 COLUMNS = ("trajectory", "node", "start", "end", "state")
 STIMULI_COLUMNS = ("name", "trajectory", "start", "end")
@@ -35,8 +36,8 @@ OFF, ON = "off", "on"
 def read_interventions(
     frame: pd.DataFrame,
     trajectories: Sequence[object],
-    start: NDArray[np.float64],
-    end: NDArray[np.float64],
+    start: FloatArray,
+    end: FloatArray,
     nodes: Sequence[str],
     comma: str | None = None,
 ) -> Intervals:
@@ -67,8 +68,8 @@ def read_interventions(
 def read_stimuli(
     frame: pd.DataFrame,
     trajectories: Sequence[object],
-    start: NDArray[np.float64],
-    end: NDArray[np.float64],
+    start: FloatArray,
+    end: FloatArray,
     comma: str | None = None,
 ) -> pd.DataFrame:
     """Check a table of stimuli: one row per name and trajectory, with its times filled in."""
@@ -100,8 +101,8 @@ def read_stimuli(
 def stimulus_paths(
     stimuli: pd.DataFrame,
     trajectories: Sequence[object],
-    start: NDArray[np.float64],
-    end: NDArray[np.float64],
+    start: FloatArray,
+    end: FloatArray,
 ) -> Intervals:
     """When each stimulus is off and on, from the start to the end of every trajectory."""
     rows: list[tuple[int, str, float, float, str]] = []
@@ -145,8 +146,8 @@ def _opened(
 
 
 def _numbered(
-    table: TableReader, names: NDArray[Any], known: Sequence[object], named: NDArray[np.bool_]
-) -> NDArray[np.int64]:
+    table: TableReader, names: NDArray[Any], known: Sequence[object], named: BoolArray
+) -> IntArray:
     """The number of every row's trajectory; a name that is none is noted."""
     number = encode(names, known)
     first = f"the first ones are {quoted(known, 5)}"
@@ -155,8 +156,8 @@ def _numbered(
 
 
 def inside(
-    interventions: Intervals, node: str, trajectory: NDArray[np.int64], time: NDArray[np.float64]
-) -> NDArray[np.bool_]:
+    interventions: Intervals, node: str, trajectory: IntArray, time: FloatArray
+) -> BoolArray:
     """Which times of one node lie in an intervention on it, its ends included."""
     found = np.zeros(len(time), dtype=np.bool_)
     for i in np.flatnonzero(interventions.node == node):

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from asterism.data import columns
 from asterism.data.labels import canonical, label_codes, plain
@@ -31,7 +30,7 @@ from asterism.data.numbers import as_number
 from asterism.data.problems import Problems
 from asterism.data.table_reader import TableReader
 from asterism.errors import Sentence, Setting, quoted
-from asterism.numerics.arrays import FloatArray, IntArray
+from asterism.numerics.arrays import BoolArray, FloatArray, IntArray
 
 TimeBound = float | Mapping[Any, float] | None
 
@@ -106,7 +105,7 @@ def check_consistency(
     _check_overlaps(intervals, order, interval_group, state, trajectories, problems)
     _check_repeated_events(events, event_group, trajectories, problems)
 
-    def tell(bad: NDArray[np.bool_], found: IntArray, message: str) -> None:
+    def tell(bad: BoolArray, found: IntArray, message: str) -> None:
         for e in np.flatnonzero(bad):
             i = order[found[e]]
             problems.add(
@@ -321,9 +320,7 @@ def check_inside(
         return
     checked: set[tuple[int, int]] = set()
 
-    def check(
-        number: NDArray[np.int64], time: FloatArray, rows: NDArray[np.int64], **where: Any
-    ) -> None:
+    def check(number: IntArray, time: FloatArray, rows: IntArray, **where: Any) -> None:
         bad = (time < start[number]) | (time > end[number])
         for i in np.flatnonzero(bad):
             d = number[i]

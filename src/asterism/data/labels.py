@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from asterism.data.measurements import objects
 from asterism.data.numbers import as_number
 from asterism.errors import DataError, quoted
-from asterism.numerics.arrays import IntArray
+from asterism.numerics.arrays import FloatArray, IntArray
 
 
 def as_names(array: NDArray[Any]) -> NDArray[Any]:
@@ -110,7 +110,7 @@ def encode(values: NDArray[Any] | Sequence[Any], states: Sequence[object]) -> In
     return np.array([*numbers, -1], dtype=np.int64)[codes]
 
 
-def _encode_numbers(values: NDArray[np.float64], states: NDArray[np.float64]) -> IntArray:
+def _encode_numbers(values: FloatArray, states: FloatArray) -> IntArray:
     order = np.argsort(states, kind="stable")
     place = np.minimum(np.searchsorted(states[order], values), len(states) - 1)
     found = states[order][place] == values

@@ -14,7 +14,7 @@ from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from asterism.data import interventions as set_by_hand
 from asterism.data import measurements as tables
@@ -42,7 +42,7 @@ from asterism.data.table_rows import Reading, table_format
 from asterism.data.trajectories import Trajectories, path_events, path_intervals
 from asterism.errors import DataError, Setting, counted, first_few
 from asterism.notebook_card import MOST_ROWS, card
-from asterism.numerics.arrays import FloatArray
+from asterism.numerics.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -307,7 +307,7 @@ class Observations:
             intervals=self.intervals.take(i),
         )
 
-    def _taken(self, index: NDArray[np.int64]) -> Observations:
+    def _taken(self, index: IntArray) -> Observations:
         """Trajectories by position, in the given order."""
         if len(np.unique(index)) != len(index):
             raise DataError("a trajectory was selected twice")
@@ -506,7 +506,7 @@ class Observations:
         return self.measurements[node]
 
 
-def _renumbered(record: NodeMeasurements, new: NDArray[np.int64]) -> NodeMeasurements:
+def _renumbered(record: NodeMeasurements, new: IntArray) -> NodeMeasurements:
     number = new[record.trajectory]
     keep = np.flatnonzero(number >= 0)
     keep = keep[np.argsort(number[keep], kind="stable")]

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from asterism.data.labels import canonical, letters, plain, spelled
 from asterism.data.measurements import Events, Intervals, NodeMeasurements, objects
 from asterism.errors import DataError, first_few
+from asterism.numerics.arrays import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from asterism.data.observations import Observations
@@ -89,8 +90,8 @@ def _as_events(
     node: str,
     record: NodeMeasurements,
     events: Events,
-    certain: NDArray[np.bool_],
-    is_event: NDArray[np.bool_],
+    certain: BoolArray,
+    is_event: BoolArray,
 ) -> tuple[NodeMeasurements, Events]:
     """Some rows become events; those that are certain and stay are known without error."""
     kept = record.take(np.flatnonzero(~is_event))
@@ -154,7 +155,7 @@ def final_states(data: Observations) -> dict[str, dict[str, str]]:
 
 def states_in_order(
     node: str, data: Observations, with_ends: bool = False
-) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[Any]]:
+) -> tuple[IntArray, FloatArray, NDArray[Any]]:
     """Trajectory, time and state of everything said about a node, in the order of time.
 
     Intervals count when they begin, and ``with_ends`` when they end: before a jump at that time.
@@ -220,7 +221,7 @@ def _texts(record: NodeMeasurements) -> NDArray[Any]:
     return spelled(record.value)
 
 
-def _meant(node: str, label: NDArray[Any], wanted: list[Any]) -> NDArray[np.int64]:
+def _meant(node: str, label: NDArray[Any], wanted: list[Any]) -> IntArray:
     """Per row the number of the wanted value that it holds, −1 where it is none of them.
 
     A value that the rows spell letter by letter means those rows only, else those of its number.

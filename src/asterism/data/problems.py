@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.errors import DataError, Sentence, composed, joined
-from asterism.numerics.arrays import IntArray
+from asterism.numerics.arrays import BoolArray, IntArray
 
 #: The first data row of a file with a header line is its line 2.
 FIRST_ROW = 2
@@ -91,10 +91,10 @@ class Problems:
 
     def add_rows(
         self,
-        bad: NDArray[np.bool_],
+        bad: BoolArray,
         message: str,
         *,
-        rows: NDArray[np.int64],
+        rows: IntArray,
         trajectory: NDArray[Any] | None = None,
         value: NDArray[Any] | None = None,
         **where: Any,

@@ -52,6 +52,7 @@ from asterism.data.table_file import read_text_table
 from asterism.data.table_reader import TableReader
 from asterism.data.table_rows import TableFormat, TableRows, read_rows
 from asterism.errors import Sentence, Setting, first_few, quoted
+from asterism.numerics.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from asterism.data.observations import Observations
@@ -63,8 +64,8 @@ class ParsedTable:
 
     trajectories: list[object]
     """In the order of their first row."""
-    first: NDArray[np.float64]
-    last: NDArray[np.float64]
+    first: FloatArray
+    last: FloatArray
     """(D,) first and last time of each trajectory's rows."""
     measurements: dict[str, NodeMeasurements]
     unit: str = ""
@@ -110,7 +111,7 @@ def parse_table(frame: pd.DataFrame, form: TableFormat, problems: Problems) -> P
 
 
 def measured_values(
-    table: TableReader, array: NDArray[Any], column: str, as_labels: bool, at: NDArray[np.int64]
+    table: TableReader, array: NDArray[Any], column: str, as_labels: bool, at: IntArray
 ) -> NDArray[Any]:
     """The cells of a node as numbers, or as labels where most of them are not numbers."""
     if array.dtype.kind == "f" and not as_labels:

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from asterism.data.clock import SECONDS, UNITS, read_clock
 from asterism.data.columns import cells, without_codes
@@ -28,6 +27,7 @@ from asterism.data.numbers import MISSING_TEXT, as_number, read_numbers
 from asterism.data.problems import TableProblem
 from asterism.data.table_file import sheet_names, text_rows, unescape_cell
 from asterism.errors import DataError, quoted
+from asterism.numerics.arrays import FloatArray
 
 #: names of the two columns in front of the nodes
 TIME, TRAJECTORY = "time", "trajectory"
@@ -337,7 +337,7 @@ def _numbers(block: pd.DataFrame) -> pd.DataFrame | None:
 
 def _scaled(values: pd.DataFrame, keep_counts: bool) -> tuple[pd.DataFrame, list[str]]:
     """Counts by the depth of their sample and on a log scale, unless they are to be kept."""
-    table: NDArray[np.float64] = values.to_numpy()
+    table: FloatArray = values.to_numpy()
     known = table[np.isfinite(table)]
     whole = bool(len(known)) and bool(np.all(known == np.floor(known))) and known.min() >= 0.0
     if not whole or known.max() < _LARGE_COUNT:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from asterism.data.measurements import LIKELIHOOD_PREFIX
 from asterism.data.table_reader import TableReader
 from asterism.errors import Advice, Sentence, Setting, quoted
-from asterism.numerics.arrays import BoolArray, IntArray
+from asterism.numerics.arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class TableRows:
     order: IntArray
     name: NDArray[Any]
     trajectory: IntArray
-    time: NDArray[np.float64]
+    time: FloatArray
     exact: BoolArray
     number: IntArray
     """Line of the file."""
@@ -151,7 +151,7 @@ class _Order:
     long: bool
     usable: IntArray
     trajectory: IntArray
-    time: NDArray[np.float64]
+    time: FloatArray
     name: NDArray[Any]
 
     @property
@@ -269,7 +269,7 @@ def _read_exact(
     form: TableFormat,
     order: IntArray,
     trajectory: IntArray,
-    time: NDArray[np.float64],
+    time: FloatArray,
 ) -> BoolArray:
     """Which of the sorted rows report the state itself."""
     exact = form.exact

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
-FloatArray = NDArray[np.float64]
+from asterism.numerics.arrays import FloatArray
 
 #: most steps that a gap between two measurements can hold; longer gaps are cut to this
 _MOST_STEPS = 80.0

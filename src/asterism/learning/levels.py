@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from asterism.data.interventions import inside
 from asterism.data.measurements import NodeMeasurements
@@ -34,9 +33,8 @@ from asterism.model.emissions import (
     emission_for,
     leaves_levels_open,
 )
+from asterism.numerics.arrays import BoolArray, FloatArray, IntArray
 from asterism.numerics.resources import current_limit
-
-FloatArray = NDArray[np.float64]
 
 FEWEST, MOST = 2, 5
 #: measurements per level below which more levels are not tried
@@ -247,8 +245,8 @@ class LevelRows(NamedTuple):
     values: FloatArray
     gap: FloatArray
     """Time since the row before, in median gaps; 0 for replicates."""
-    is_first: NDArray[np.bool_]
-    trajectory: NDArray[np.int64]
+    is_first: BoolArray
+    trajectory: IntArray
     unit: float
     """The median gap."""
 
@@ -282,7 +280,7 @@ class LevelRows(NamedTuple):
         return cls(values, gap / unit, is_first, trajectory, unit)
 
 
-def _spread_stretches(is_first: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _spread_stretches(is_first: BoolArray) -> tuple[IntArray, BoolArray]:
     """Which rows of a long record to look at, and which of them have none before them."""
     every = np.arange(len(is_first))
     begin = np.maximum.accumulate(np.where(is_first, every, 0))

@@ -19,7 +19,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 from scipy.special import logsumexp
 
@@ -40,9 +39,8 @@ from asterism.learning.levels import (
 )
 from asterism.model.emission_numeric import PER_STATE
 from asterism.model.emissions import Gaussian, StudentT
+from asterism.numerics.arrays import FloatArray, IntArray
 from asterism.numerics.resources import current_limit
-
-FloatArray = NDArray[np.float64]
 
 #: trajectories that tell the spread of their shifts, and values that each of them needs
 #: for its shift to be told from a level
@@ -135,7 +133,7 @@ def fit_shifts(rows: LevelRows, emission: Any, size: int) -> ShiftFit:
 
 
 def _in_turns(
-    rows: LevelRows, group: NDArray[np.int64], emission: Any, size: int, shift: FloatArray
+    rows: LevelRows, group: IntArray, emission: Any, size: int, shift: FloatArray
 ) -> ShiftFit:
     """Fit levels and shifts in turns until the evidence no longer grows."""
     fit: LevelFit | None = None
@@ -168,7 +166,7 @@ def _in_turns(
     return best
 
 
-def _spread_of_residuals(rows: LevelRows, group: NDArray[np.int64], fit: LevelFit) -> float:
+def _spread_of_residuals(rows: LevelRows, group: IntArray, fit: LevelFit) -> float:
     """The standard deviation between trajectories of what the nearest levels leave over."""
     means = np.asarray(fit.emission.means)
     nearest = means[np.abs(rows.values[:, None] - means).argmin(axis=1)]

@@ -24,9 +24,6 @@ from dataclasses import dataclass, fields, replace
 from functools import wraps
 from typing import Any, ClassVar, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from asterism.errors import ModelError
 from asterism.learning.learner_settings import (
     KINDS,
@@ -37,11 +34,11 @@ from asterism.learning.learner_settings import (
     refuse_old_names,
 )
 from asterism.notebook_card import MOST_ROWS, card
+from asterism.numerics.arrays import BoolArray, FloatArray
 from asterism.numerics.progress import ProgressListener as ProgressListener
 from asterism.numerics.progress import Silent as Silent
 from asterism.numerics.resources import n_threads
 from asterism.star._buffers import Problem
-from asterism.timeline.evidence import FloatArray
 
 Result = TypeVar("Result")
 
@@ -62,11 +59,11 @@ class SharedInput:
     geometric: bool
     moments: FloatArray
     single_rates: tuple[FloatArray, ...]
-    allowed: tuple[NDArray[np.bool_], ...]
+    allowed: tuple[BoolArray, ...]
     shape: float
     rate: FloatArray
     digamma: bool
-    stop: NDArray[np.bool_]
+    stop: BoolArray
     """(1,) set when the time is over; a worker of a cluster has a copy that is never set."""
 
 

@@ -22,7 +22,7 @@ from asterism.data.labels import encode
 from asterism.data.observations import Observations
 from asterism.errors import DataError
 from asterism.model.network import Network
-from asterism.numerics.arrays import FloatArray
+from asterism.numerics.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import xarray
@@ -212,7 +212,7 @@ def _parts(data: xarray.Dataset | xarray.DataArray) -> tuple[Any, NDArray[Any]]:
     return values, np.asarray(values["time"].values)
 
 
-def _spread(n: int, n_kept: int) -> NDArray[np.int64]:
+def _spread(n: int, n_kept: int) -> IntArray:
     """Positions of ``n_kept`` of n entries, evenly spread, both ends among them."""
     if n_kept >= n:
         return np.arange(n)

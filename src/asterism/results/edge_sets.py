@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from asterism.errors import DataError, quoted
+from asterism.numerics.arrays import BoolArray, FloatArray
 
 Edge = tuple[str, str]
 
@@ -29,12 +29,12 @@ class ScoredPairs:
 
     parents: tuple[str, ...]
     children: tuple[str, ...]
-    scores: NDArray[np.float64]
+    scores: FloatArray
     """(parents, children) score of each pair."""
-    possible: NDArray[np.bool_]
+    possible: BoolArray
     """(parents, children) False where parent and child are the same node."""
 
-    def flags(self, edges: Iterable[Edge], what: str) -> NDArray[np.bool_]:
+    def flags(self, edges: Iterable[Edge], what: str) -> BoolArray:
         """For each possible pair, in the order of ``flat``, whether it is among the edges."""
         row = {name: i for i, name in enumerate(self.parents)}
         column = {name: i for i, name in enumerate(self.children)}
@@ -58,7 +58,7 @@ class ScoredPairs:
         return found[self.possible]
 
     @property
-    def flat(self) -> NDArray[np.float64]:
+    def flat(self) -> FloatArray:
         """The scores of all pairs that can be edges, one after the other."""
         return self.scores[self.possible]
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from asterism.errors import DataError
+from asterism.numerics.arrays import BoolArray
 from asterism.results.edge_sets import ScoredPairs, edge_list, scored_pairs
 
 
@@ -93,7 +93,7 @@ def pr_curve(
 
 def _cases(
     edge_probabilities: pd.DataFrame, truth: Any, nodes: Sequence[str] | None
-) -> tuple[ScoredPairs, NDArray[np.bool_]]:
+) -> tuple[ScoredPairs, BoolArray]:
     pairs = scored_pairs(edge_probabilities, nodes, truth)
     is_edge = pairs.flags(edge_list(truth), "the truth")
     if not is_edge.any():

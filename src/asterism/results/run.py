@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from asterism.data.labels import combinations
 from asterism.errors import DataError, TooLargeError, quoted
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
 from asterism.notebook_card import MOST_ROWS, card
+from asterism.numerics.arrays import FloatArray
 from asterism.results.edge_sets import Edge, edge_list, square
 
 if TYPE_CHECKING:
@@ -341,9 +341,7 @@ class RateIntervals:
     described: str = DESCRIBED
     """What kind of interval this is, for readers."""
 
-    def of(
-        self, network: Network, node: str
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    def of(self, network: Network, node: str) -> tuple[FloatArray, FloatArray] | None:
         """Ends in the shape of the node's rates; NaN where unknown, None if all are."""
         table = network.rates[node]
         if table is None or isinstance(table, SummaryRates):

@@ -27,9 +27,10 @@ from asterism.engine.rules.clusters import ClusterRule, require_possible
 from asterism.errors import TooLargeError
 from asterism.exact.groups import components
 from asterism.learning.em.e_step import Expected, StepPlan
+from asterism.numerics.arrays import FloatArray, IntArray
 from asterism.numerics.compiled import CompiledGraph, CompiledNetwork, diagonal_index
 from asterism.numerics.resources import available_bytes
-from asterism.timeline.evidence import Evidence, FloatArray, IntArray, with_log_likelihood
+from asterism.timeline.evidence import Evidence, with_log_likelihood
 
 #: joint states up to which exact inference is chosen: there an E-step takes a third of the time of
 #: one by clusters, and twice as many states take it about twice as long (cluster_limit.csv)

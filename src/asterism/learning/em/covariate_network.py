@@ -23,7 +23,7 @@ from asterism.data.observations import Observations
 from asterism.errors import DataError
 from asterism.learning.em.rate_model import RateModel, in_periods
 from asterism.model.network import Network
-from asterism.timeline.evidence import FloatArray, IntArray
+from asterism.numerics.arrays import FloatArray, IntArray
 
 ADDED = "\x00"
 """With this begin the names of the nodes added here."""

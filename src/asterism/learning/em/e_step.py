@@ -17,13 +17,14 @@ from asterism.engine.rule import Precision
 from asterism.engine.rules.star import StarRule
 from asterism.exact.forward_backward import exact_expectations, prepare
 from asterism.exact.groups import JOINT_LIMIT
+from asterism.numerics.arrays import FloatArray, IntArray
 from asterism.numerics.compiled import CompiledGraph, CompiledNetwork, diagonal_index
 from asterism.numerics.resources import chunks
 from asterism.star import batch as variational
 from asterism.star._solve import CONVERGED
 from asterism.star.point_values import point_marginals, set_log_likelihoods
 from asterism.star.problem import Parameters
-from asterism.timeline.evidence import Evidence, FloatArray, IntArray, Points, with_log_likelihood
+from asterism.timeline.evidence import Evidence, Points, with_log_likelihood
 
 if TYPE_CHECKING:
     from asterism.star.uncoupled import Uncoupled

@@ -46,7 +46,8 @@ from asterism.model.emissions import (
     emission_for,
 )
 from asterism.model.network import Network
-from asterism.timeline.evidence import Evidence, FloatArray, IntArray
+from asterism.numerics.arrays import BoolArray, FloatArray, IntArray
+from asterism.timeline.evidence import Evidence
 
 _LARGEST_LOG_MOVE = 1.5
 _CLIMBS, _HALVINGS = 5, 12
@@ -388,7 +389,7 @@ def root_score(count: FloatArray, total: FloatArray, value: FloatArray) -> Float
     return result
 
 
-def root_coordinates(emission: Any, learned: LearnedNode) -> NDArray[np.bool_]:
+def root_coordinates(emission: Any, learned: LearnedNode) -> BoolArray:
     """Which coordinates are square roots of probabilities."""
     base = emission.base if isinstance(emission, Shifted) else emission
     roots = np.zeros(len(coordinates(emission, learned)), dtype=np.bool_)
@@ -396,7 +397,7 @@ def root_coordinates(emission: Any, learned: LearnedNode) -> NDArray[np.bool_]:
     return roots
 
 
-def ratio_coordinates(emission: Any, learned: LearnedNode) -> NDArray[np.bool_]:
+def ratio_coordinates(emission: Any, learned: LearnedNode) -> BoolArray:
     """Which coordinates are effects on odds or counts, which run away where nothing is seen."""
     ratios = np.zeros(len(coordinates(emission, learned)), dtype=np.bool_)
     if isinstance(emission, Shifted) and not isinstance(emission.base, Gaussian):
@@ -404,7 +405,7 @@ def ratio_coordinates(emission: Any, learned: LearnedNode) -> NDArray[np.bool_]:
     return ratios
 
 
-def reference_coordinates(emission: Any, learned: LearnedNode) -> NDArray[np.bool_]:
+def reference_coordinates(emission: Any, learned: LearnedNode) -> BoolArray:
     """Which coordinates are redundant: of each row of probabilities the largest."""
     if isinstance(emission, Shifted):
         effects = np.zeros(len(emission.effects), dtype=np.bool_)

@@ -25,8 +25,7 @@ from asterism.learning.em.e_step import Expected
 from asterism.learning.em.emission_fit import LearnedNode, root_score
 from asterism.learning.em.frailty import LARGEST_SPREAD
 from asterism.learning.em.rates_update import LARGEST_EFFECT, RateUpdate
-from asterism.numerics.arrays import BoolArray
-from asterism.timeline.evidence import FloatArray, IntArray
+from asterism.numerics.arrays import BoolArray, FloatArray, IntArray
 
 _SHRINK, _GROW = 0.03, 2.0
 """One extrapolated step may take a square root to between these multiples of itself."""

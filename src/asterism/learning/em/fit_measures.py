@@ -9,7 +9,8 @@ from scipy.stats import chi2
 
 from asterism.errors import ModelError
 from asterism.learning.em.fitting import Fit
-from asterism.timeline.evidence import Evidence, IntArray
+from asterism.numerics.arrays import IntArray
+from asterism.timeline.evidence import Evidence
 
 
 class LikelihoodRatio(NamedTuple):

@@ -15,7 +15,6 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
@@ -45,9 +44,10 @@ from asterism.model.network import Network
 from asterism.model.priors import GammaPrior, automatic_rate, totals_of_nodes
 from asterism.model.rates import SummaryRates
 from asterism.model.template import Template
+from asterism.numerics.arrays import BoolArray, FloatArray
 from asterism.numerics.compiled import CompiledGraph
 from asterism.timeline.build import build_evidence
-from asterism.timeline.evidence import Evidence, FloatArray, require_time
+from asterism.timeline.evidence import Evidence, require_time
 
 AUTO, EXACT = "auto", "exact"
 _COARSE = 10.0
@@ -251,7 +251,7 @@ def fit_parameters(
             )
         nodes += emission_fit.learned_starts(network, observations, evidence, model.starts)
     prior = settings.prior
-    allowed: NDArray[np.bool_] = template.allowed[expanded.place]
+    allowed: BoolArray = template.allowed[expanded.place]
     allowed[expanded.n_rates :] = False
     larger = Template(network, allowed)
     if prior is not None and prior.is_auto:
@@ -560,7 +560,7 @@ def about_rates(method: str) -> str:
     )
 
 
-def about_zeros(fit: Fit, allowed: NDArray[np.bool_]) -> str:
+def about_zeros(fit: Fit, allowed: BoolArray) -> str:
     """A warning where the maximum of the likelihood has rates of zero: few data, not knowledge."""
     rates = fit.network.compiled.rates[allowed]
     if fit.prior is not None or not len(rates):

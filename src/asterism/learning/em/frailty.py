@@ -25,8 +25,7 @@ from scipy.special import gammainccinv, gammaincinv, ndtr, polygamma
 
 from asterism.errors import ModelError, Setting
 from asterism.model.network import Network
-from asterism.numerics.arrays import BoolArray
-from asterism.timeline.evidence import FloatArray, IntArray
+from asterism.numerics.arrays import BoolArray, FloatArray, IntArray
 
 ALL, UP_DOWN = "all", "up-down"
 AUTO = "auto"

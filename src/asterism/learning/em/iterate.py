@@ -25,9 +25,9 @@ from asterism.errors import DataError, Sentence, Setting, counted
 from asterism.learning.em import emission_fit
 from asterism.learning.em.e_step import Expected, Step
 from asterism.learning.em.estimate import Coordinates, Estimate
+from asterism.numerics.arrays import FloatArray
 from asterism.numerics.progress import advance
 from asterism.numerics.resources import current_limit
-from asterism.timeline.evidence import FloatArray
 
 PLAIN_STEPS = 3
 MEMORY = 40

@@ -29,7 +29,7 @@ from asterism.errors import DataError, ModelError
 from asterism.learning.em.rate_model import Column, Effect, as_effects, columns_of
 from asterism.model.emissions import Categorical, Emission, Gaussian, Poisson, SilentStates
 from asterism.model.priors import state_number
-from asterism.timeline.evidence import FloatArray, IntArray
+from asterism.numerics.arrays import BoolArray, FloatArray, IntArray
 
 OUTCOME, START = "outcome", "start"
 
@@ -139,10 +139,10 @@ class Shifted:
         return slope.reshape(len(p), -1), curve.reshape(len(p), -1)
 
 
-def free_entries(start: Categorical) -> NDArray[np.bool_]:
+def free_entries(start: Categorical) -> BoolArray:
     """Entries of a confusion matrix that may change: those that start neither at 0 nor at 1."""
     table = np.array(start.confusion, dtype=np.float64)
-    free: NDArray[np.bool_] = (table > 0.0) & (table < 1.0)
+    free: BoolArray = (table > 0.0) & (table < 1.0)
     return free
 
 

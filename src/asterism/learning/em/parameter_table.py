@@ -20,7 +20,7 @@ from asterism.learning.em.fitting import Fit
 from asterism.learning.em.outcome_effects import Shifted, Starts, free_entries
 from asterism.learning.em.uncertainty import Uncertainty, limits, rate_table
 from asterism.model.emissions import Categorical, Gaussian, Poisson
-from asterism.timeline.evidence import FloatArray, IntArray
+from asterism.numerics.arrays import FloatArray, IntArray
 
 _SELDOM = 0.05
 """A probability that explains fewer measurements or starts than this counts as zero."""

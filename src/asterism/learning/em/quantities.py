@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from asterism.data.covariates import PERIOD, period_names
 from asterism.data.labels import combinations, encode
@@ -26,9 +25,8 @@ from asterism.learning.em.fitting import Fit
 from asterism.learning.em.uncertainty import Interval, Uncertainty, configurations, rate_table
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
-from asterism.numerics.arrays import with_exits
+from asterism.numerics.arrays import BoolArray, FloatArray, IntArray, with_exits
 from asterism.numerics.exponentials import exponentials
-from asterism.timeline.evidence import FloatArray, IntArray
 
 LARGEST_CHAIN = 256
 """Joint states up to which P(t) and the like are computed."""
@@ -143,7 +141,7 @@ def survival(
 
 
 def kaplan_meier(
-    lasted: FloatArray, died: NDArray[np.bool_], clock: FloatArray
+    lasted: FloatArray, died: BoolArray, clock: FloatArray
 ) -> tuple[FloatArray, IntArray]:
     """Kaplan and Meier's share that survives, and how many are followed, at some times."""
     times = np.unique(lasted[died])

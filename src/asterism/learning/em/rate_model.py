@@ -31,8 +31,7 @@ from asterism.learning.em.rates_update import RateFormula
 from asterism.model.network import Network
 from asterism.model.priors import state_number, transition_pairs
 from asterism.model.rates import SummaryRates
-from asterism.numerics.arrays import BoolArray
-from asterism.timeline.evidence import FloatArray, IntArray
+from asterism.numerics.arrays import BoolArray, FloatArray, IntArray
 
 _MOST_LEVELS = 20
 

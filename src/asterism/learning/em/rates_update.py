@@ -29,9 +29,9 @@ from scipy.optimize import minimize_scalar
 from asterism.errors import ModelError
 from asterism.learning.em.frailty import LARGEST_SPREAD, Spreads
 from asterism.model.priors import GammaPrior
-from asterism.numerics.arrays import BoolArray, with_exits
+from asterism.numerics.arrays import BoolArray, FloatArray, IntArray, with_exits
 from asterism.numerics.compiled import CompiledGraph
-from asterism.timeline.evidence import Evidence, FloatArray, IntArray
+from asterism.timeline.evidence import Evidence
 
 FASTEST = 100.0
 """No rate is followed beyond this many jumps in the shortest gap of the data."""

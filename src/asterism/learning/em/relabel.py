@@ -16,7 +16,8 @@ from asterism.learning.em.emission_fit import LearnedNode, with_parameters
 from asterism.learning.em.estimate import Coordinates, Estimate
 from asterism.model.emissions import Gaussian, Poisson
 from asterism.model.network import Network
-from asterism.timeline.evidence import Evidence, IntArray
+from asterism.numerics.arrays import IntArray
+from asterism.timeline.evidence import Evidence
 
 
 def in_order_of_means(

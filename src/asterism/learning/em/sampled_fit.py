@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import gamma
 
 from asterism.data.observations import Observations
@@ -28,6 +27,7 @@ from asterism.model.emissions import split_emissions
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
 from asterism.model.template import Template
+from asterism.numerics.arrays import FloatArray, IntArray
 from asterism.numerics.progress import in_percent, stage
 from asterism.sampling.diagnose import (
     Diagnosis,
@@ -45,7 +45,7 @@ from asterism.sampling.model_setup import (
     model_setup,
 )
 from asterism.timeline.build import build_evidence
-from asterism.timeline.evidence import FloatArray, require_time
+from asterism.timeline.evidence import require_time
 
 if TYPE_CHECKING:
     import xarray
@@ -67,7 +67,7 @@ class SampledFit:
     emission: Any
     prior: GammaPrior
     models: SampledModels
-    places: NDArray[np.int64]
+    places: IntArray
     """Where the learned rates stand in the flat table."""
 
     def rate_table(self, statistics: Statistics, level: float) -> pd.DataFrame:
@@ -168,7 +168,7 @@ def sample_parameters(
     )
 
 
-def _judged(models: SampledModels, places: NDArray[np.int64]) -> tuple[Diagnosis, bool, str]:
+def _judged(models: SampledModels, places: IntArray) -> tuple[Diagnosis, bool, str]:
     rates = models.series("rates")[:, :, places]
     if rates.shape[1] < 4:
         return Diagnosis(np.inf, np.inf, 0.0), False, "too few draws"
@@ -191,7 +191,7 @@ def _judged(models: SampledModels, places: NDArray[np.int64]) -> tuple[Diagnosis
 
 
 def _at(
-    network: Network, statistics: Statistics, places: NDArray[np.int64]
+    network: Network, statistics: Statistics, places: IntArray
 ) -> tuple[FloatArray, FloatArray]:
     """Expected transitions of these rates, and the time in the states they leave."""
     moves = np.concatenate([statistics.transitions[n].ravel() for n in network.nodes])

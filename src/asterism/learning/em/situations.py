@@ -14,7 +14,7 @@ import numpy as np
 from asterism.data.statistics import Statistics
 from asterism.inference.posterior import Posterior
 from asterism.learning.em.fitting import Fit
-from asterism.timeline.evidence import FloatArray
+from asterism.numerics.arrays import FloatArray
 
 
 def own_view(fit: Fit, posterior: Posterior) -> Posterior:

@@ -12,8 +12,9 @@ import numpy as np
 from asterism.learning.em.emission_fit import jittered
 from asterism.learning.em.estimate import Coordinates, Estimate
 from asterism.learning.em.rates_update import RateUpdate
+from asterism.numerics.arrays import FloatArray, IntArray
 from asterism.numerics.compiled import CompiledGraph
-from asterism.timeline.evidence import Evidence, FloatArray, IntArray
+from asterism.timeline.evidence import Evidence
 
 _BORROWED = 0.5
 """Imagined changes per transition, at the pooled rate, so that no allowed rate starts at zero."""

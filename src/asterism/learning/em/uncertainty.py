@@ -37,8 +37,8 @@ from asterism.learning.em.iterate import Point, Task
 from asterism.learning.em.rates_update import RateUpdate
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
+from asterism.numerics.arrays import BoolArray, FloatArray, IntArray
 from asterism.numerics.progress import stage
-from asterism.timeline.evidence import FloatArray, IntArray
 
 _AT_ZERO = 0.05
 """A rate that explains fewer transitions than this counts as zero."""
@@ -68,7 +68,7 @@ class Information:
         known[self.active] = ~unknown[self.active]
         return np.where(known, np.sqrt(np.maximum(np.diag(covariance), 0.0)), np.inf)
 
-    def covariance(self) -> tuple[FloatArray, NDArray[np.bool_]]:
+    def covariance(self) -> tuple[FloatArray, BoolArray]:
         """Covariance of all coordinates, and which of them the data do not determine.
 
         Coordinates that are not active are treated as known; their own uncertainty is reported
@@ -200,7 +200,7 @@ def rate_table(fit: Fit, information: Information, level: float) -> pd.DataFrame
 
 
 def _intervals(
-    rate: FloatArray, is_zero: NDArray[np.bool_], error: FloatArray, width: float
+    rate: FloatArray, is_zero: BoolArray, error: FloatArray, width: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Standard error, lower and upper end, from the standard errors of √R."""
     root = np.sqrt(rate)

@@ -25,8 +25,9 @@ from asterism.learning.em.fitting import Fit
 from asterism.learning.em.quantities import chain_labels, generator
 from asterism.model.joint_space import joint_states
 from asterism.model.network import Network
+from asterism.numerics.arrays import FloatArray, IntArray
 from asterism.timeline.build import build_evidence
-from asterism.timeline.evidence import Evidence, FloatArray, IntArray
+from asterism.timeline.evidence import Evidence
 
 
 def most_probable_paths(fit: Fit, observations: Observations) -> pd.DataFrame:

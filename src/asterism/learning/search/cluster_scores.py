@@ -38,11 +38,11 @@ from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.structure_prior import family_rows, family_tuple
 from asterism.learning.search.task import SearchRun, search_observations, sweep_nodes
 from asterism.learning.tasks import ProgressListener
+from asterism.numerics.arrays import IntArray
 from asterism.numerics.compiled import compile_graph, diagonal_index
 from asterism.numerics.resources import current_limit
 from asterism.star.grid import Grid, build_even_grid, build_grid
 from asterism.star.problem import Parameters
-from asterism.timeline.evidence import IntArray
 from asterism.timeline.timeline import timeline_of
 
 _STEP = 0.5  # relaxation times

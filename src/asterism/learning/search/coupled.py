@@ -16,7 +16,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asterism.learning.search import _marginal as marginal
 from asterism.learning.search._local import extrapolate_all
@@ -27,6 +26,7 @@ from asterism.learning.search._marginal import (
     update_all_rates,
 )
 from asterism.numerics._step import has_settled
+from asterism.numerics.arrays import FloatArray, IntArray
 from asterism.numerics.resources import chunks, current_limit, map_chunks
 from asterism.star._buffers import TABLE, Problem, make_work
 from asterism.star._solve import (
@@ -47,7 +47,6 @@ from asterism.star.batch import (
     sweep,
 )
 from asterism.star.problem import Parameters
-from asterism.timeline.evidence import FloatArray, IntArray
 
 _CHUNKS = 16
 _QUIET = 3e-7  # change of the score, per measurement, that no longer matters
@@ -67,7 +66,7 @@ class Ending:
     summary: FloatArray
     n_iterations: int
     status: int
-    bad: NDArray[np.int64]
+    bad: IntArray
     """Node and trajectory of impossible evidence."""
     restless: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """Nodes whose rates went on changing, if the iteration did not converge."""

@@ -17,10 +17,10 @@ import numpy as np
 from asterism.learning.search.edge_families import EdgeFamily, Statistics, solved_statistics
 from asterism.learning.search.score import GraphSolution, Parents, RanAway, Scorer
 from asterism.learning.search.structure_prior import family_tuple
+from asterism.numerics.arrays import FloatArray, IntArray
 from asterism.numerics.resources import current_limit, time_limit
 from asterism.sampling._graphs import DrawAverages
 from asterism.sampling.sampler_arrays import Candidates
-from asterism.timeline.evidence import FloatArray, IntArray
 
 #: seconds that the star gets for a graph with a family that was never drawn
 _STAR_SECONDS = 60.0

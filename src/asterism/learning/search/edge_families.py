@@ -17,9 +17,9 @@ import numpy as np
 from asterism.learning.search.local_solves import solve_families
 from asterism.learning.search.score import GraphSolution, Parents, RanAway, Scorer
 from asterism.learning.search.structure_prior import family_rows, family_tuple
+from asterism.numerics.arrays import FloatArray, IntArray
 from asterism.numerics.resources import current_limit, time_to_finish
 from asterism.results.ranking import DRAWN, TIMES_PRIOR
-from asterism.timeline.evidence import FloatArray, IntArray
 
 Family = tuple[int, ...]
 Statistics = tuple[FloatArray, FloatArray]

@@ -21,10 +21,10 @@ from asterism.learning.em.emission_fit import (
 )
 from asterism.learning.search.score import GraphSolution, Scorer
 from asterism.model.emissions import split_emissions
+from asterism.numerics.arrays import FloatArray
 from asterism.star.batch import Batch
 from asterism.star.point_values import point_marginals, set_log_likelihoods
 from asterism.star.problem import Parameters
-from asterism.timeline.evidence import FloatArray
 
 if TYPE_CHECKING:
     from asterism.learning.search.task import SearchRun

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from asterism.data.observations import Observations
 from asterism.errors import ModelError, Sentence, Setting, TooLargeError, counted
@@ -50,9 +49,9 @@ from asterism.learning.search.structure_prior import (
     family_tuple,
 )
 from asterism.model.network import Network
+from asterism.numerics.arrays import BoolArray, FloatArray, IntArray
 from asterism.numerics.resources import time_to_finish
 from asterism.results.run import NOT_SCORED, with_missing
-from asterism.timeline.evidence import FloatArray
 
 if TYPE_CHECKING:
     from asterism.continuous.learn import ContinuousFit
@@ -62,7 +61,6 @@ if TYPE_CHECKING:
     from asterism.learning.search.settings import StructureSettings
     from asterism.learning.search.task import SearchRun
 
-IntArray = NDArray[np.int64]
 
 #: a square table of edge probabilities is made up to this many nodes
 SQUARE_TABLE_LIMIT = 2_000
@@ -309,7 +307,7 @@ class FamilyCounts(NamedTuple):
     shape: float
     rate: float | FloatArray
     """β of all transitions, or (S, S)."""
-    allowed: NDArray[np.bool_]
+    allowed: BoolArray
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,9 @@ import numpy as np
 from asterism.data.files import as_json
 from asterism.errors import Advice, AsterismError, DataError
 from asterism.learning.search.settings import StructureSettings
+from asterism.numerics.arrays import FloatArray
 from asterism.results.lock import lock_of, release, take
-from asterism.timeline.evidence import Evidence, FloatArray
+from asterism.timeline.evidence import Evidence
 
 FORMAT = "2"
 #: context, item, payload and checksum

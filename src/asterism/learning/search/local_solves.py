@@ -7,10 +7,10 @@ import numpy as np
 from asterism.learning.search import _local as local
 from asterism.learning.search._marginal import MarginalPrior
 from asterism.learning.tasks import SharedInput
+from asterism.numerics.arrays import IntArray
 from asterism.star._buffers import make_work
 from asterism.star.batch import addresses_for
 from asterism.star.problem import Parameters
-from asterism.timeline.evidence import IntArray
 
 _LOCAL_TOLERANCE = 1e-4
 _LOCAL_ITERATIONS = 60

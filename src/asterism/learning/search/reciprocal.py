@@ -26,8 +26,8 @@ from asterism.learning.search.cluster_scores import graph_scorer
 from asterism.learning.search.structure_prior import family_rows
 from asterism.learning.search.task import SearchRun, prepare
 from asterism.learning.tasks import Silent, in_order
+from asterism.numerics.arrays import FloatArray
 from asterism.numerics.resources import current_limit
-from asterism.timeline.evidence import FloatArray
 
 #: both edges of a pair must be at least as probable, for the star alone, to be scored again
 _LIKELY = 0.1

@@ -21,13 +21,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from asterism.errors import AsterismError, ModelError
 from asterism.learning.search import _marginal as marginal
 from asterism.learning.search._marginal import MarginalPrior, Rule, Sums
 from asterism.learning.search.coupled import Ending, solve_in_threads
 from asterism.learning.tasks import SharedInput
+from asterism.numerics.arrays import BoolArray, FloatArray
 from asterism.numerics.compiled import CompiledGraph, compile_graph
 from asterism.numerics.resources import current_limit
 from asterism.star._buffers import DWELL, SQUARES, TABLE, Problem, make_work
@@ -46,9 +47,8 @@ from asterism.star.problem import (
     lay_out_evidence,
     node_array,
 )
-from asterism.timeline.evidence import Evidence, FloatArray
+from asterism.timeline.evidence import Evidence
 
-BoolArray = NDArray[np.bool_]
 Parents = tuple[tuple[int, ...], ...]
 """Per node its parents, as numbers."""
 
@@ -423,7 +423,7 @@ def posterior_mean_rates(
     return rates
 
 
-def allowed_off_diagonal(n_states: int, allowed: ArrayLike | None = None) -> NDArray[np.bool_]:
+def allowed_off_diagonal(n_states: int, allowed: ArrayLike | None = None) -> BoolArray:
     """(S, S) which transitions may happen; never the diagonal."""
     off = ~np.eye(n_states, dtype=np.bool_)
     if allowed is not None:

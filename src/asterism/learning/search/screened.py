@@ -40,8 +40,8 @@ from asterism.learning.search.screening import screen
 from asterism.learning.search.structure_prior import NO_PARENT, family_tuple
 from asterism.learning.search.task import SearchRun, sweep_nodes
 from asterism.learning.tasks import SharedInput
+from asterism.numerics.arrays import FloatArray, IntArray
 from asterism.numerics.resources import current_limit
-from asterism.timeline.evidence import FloatArray, IntArray
 
 _NODES_PER_TASK = 16
 _CLOSE = 6.0  # nats within which a local score does not decide

@@ -21,9 +21,9 @@ from asterism.learning.search.score import GraphSolution, Scorer
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.task import SearchRun, completed_settings, prepare
 from asterism.learning.tasks import Silent
+from asterism.numerics.arrays import FloatArray, IntArray
 from asterism.numerics.resources import require_memory
 from asterism.star._buffers import FIRST, IS_SET, LAST, SPAN
-from asterism.timeline.evidence import FloatArray, IntArray
 
 _BLOCK_OF_CHILDREN = 64
 _PARENTS_AT_ONCE = 4096

@@ -19,7 +19,7 @@ import numpy as np
 from asterism.data.observations import Observations
 from asterism.learning.em.fitting import Settings as EmSettings
 from asterism.learning.em.fitting import fit_parameters
-from asterism.learning.search.score import BoolArray, GridPlan, SingleStart, make_scorer
+from asterism.learning.search.score import GridPlan, SingleStart, make_scorer
 from asterism.learning.search.settings import StructureSettings
 from asterism.model.emissions import Exact, emission_for
 from asterism.model.priors import (
@@ -30,9 +30,9 @@ from asterism.model.priors import (
     totals_of_nodes,
 )
 from asterism.model.template import Template, build_template
-from asterism.numerics.arrays import with_exits
+from asterism.numerics.arrays import BoolArray, FloatArray, with_exits
 from asterism.timeline.build import build_evidence
-from asterism.timeline.evidence import Evidence, FloatArray, require_time
+from asterism.timeline.evidence import Evidence, require_time
 
 _RATE_TOLERANCE = 1e-5
 _MAX_ITERATIONS = 200

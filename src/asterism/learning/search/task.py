@@ -45,10 +45,10 @@ from asterism.learning.tasks import ProgressListener, Silent, in_order
 from asterism.model.emissions import Joint, leaves_levels_open, with_joint_by_column
 from asterism.model.names import as_parents
 from asterism.model.priors import LEARNERS_PRIOR, GammaPrior
+from asterism.numerics.arrays import IntArray
 from asterism.numerics.progress import Ranking, listening, tell_ranking
 from asterism.numerics.resources import current_limit
 from asterism.star.batch import ImpossibleEvidence
-from asterism.timeline.evidence import IntArray
 
 if TYPE_CHECKING:
     from asterism.learning.levels import LevelChoice
