@@ -12,7 +12,7 @@ time, unless the rows are in order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
@@ -120,13 +120,8 @@ def learn_from_trajectories(
 ) -> SearchResult:
     """Score the families of every node and choose the best."""
     progress = progress or Silent()
-    if settings.states is not None:
-        paths = _with_states(paths, settings.states)
-    constraints = settings.structure_prior(paths.nodes, from_paths=True)
-    initial = _initial(paths, settings.initial)
-    allowed = check_paths(paths, constraints, settings.allowed_transitions, settings.ties)
-    prior = resolved_prior(paths, constraints, allowed, settings.prior.for_paths())
-    scorer = CompleteScorer.prepare(paths, prior, allowed)
+    scorer, constraints = _prepared(settings, paths)
+    paths, initial = scorer.paths, _initial(scorer.paths, settings.initial)
     n_families = sum(constraints.n_families(n) for n in constraints.children)
     screened = settings.search == "screened" or (
         settings.search == "auto" and n_families > EXHAUSTIVE_LIMIT
@@ -157,7 +152,7 @@ def learn_from_trajectories(
         graph=graph,
         network=network,
         emission={},
-        prior_rate=prior.rate_value,
+        prior_rate=scorer.prior.rate_value,
         converged=True,
         stop_reason=f"The data are complete: {how} was scored exactly, without iteration.",
         history=[{"sweep": 1, "score": total, "n_families": n_scored}],
@@ -200,22 +195,11 @@ def score_complete_graph(
     The structure prior counts up to a constant, as everywhere. Limits on parents and forbidden or
     required edges restrict a search, not the question how well a given graph does.
     """
-    if settings.states is not None:
-        paths = _with_states(paths, settings.states)
-    number = {name: n for n, name in enumerate(paths.nodes)}
-    unknown = [n for n in parents if n not in number]
-    if unknown:
-        raise DataError(
-            f"The graph has the node {unknown[0]!r}, which has no path; there are paths of "
-            f"{quoted(paths.nodes)}."
-        )
-    constraints = settings.structure_prior(paths.nodes, from_paths=True)
-    allowed = check_paths(paths, constraints, settings.allowed_transitions, settings.ties)
-    prior = resolved_prior(paths, constraints, allowed, settings.prior.for_paths())
-    scorer = CompleteScorer.prepare(paths, prior, allowed)
+    _require_paths(paths, parents, "The graph")
+    scorer, constraints = _prepared(settings, paths)
     total = 0.0
     for child, name in enumerate(paths.nodes):
-        above = sorted(number[p] for p in parents.get(name, ()))
+        above = sorted(paths.nodes.index(p) for p in parents.get(name, ()))
         if child in constraints.exogenous:
             if above:
                 raise ModelError(f"Node {name!r} is exogenous and so has no parents.")
@@ -224,6 +208,28 @@ def score_complete_graph(
         score = scorer.scores(child, family) + constraints.log_prior(child, family)
         total += float(score[0])
     return total
+
+
+def _prepared(
+    settings: StructureSettings, paths: Trajectories
+) -> tuple[CompleteScorer, NumberedPrior]:
+    """What scores families, with all states and the rate of the prior; and what is known."""
+    if settings.states is not None:
+        # the user may know more states than were visited
+        _require_paths(paths, settings.states, "states=")
+        paths = paths.reordered(paths.nodes, {**paths.states, **settings.states})
+    constraints = settings.structure_prior(paths.nodes, from_paths=True)
+    allowed = check_paths(paths, constraints, settings.allowed_transitions, settings.ties)
+    prior = resolved_prior(paths, constraints, allowed, settings.prior.for_paths())
+    return CompleteScorer.prepare(paths, prior, allowed), constraints
+
+
+def _require_paths(paths: Trajectories, names: Iterable[str], what: str) -> None:
+    if unknown := [name for name in names if name not in paths.nodes]:
+        raise DataError(
+            f"{what} names {unknown[0]!r}, which has no path; complete paths know of no hidden "
+            f"nodes, and are those of {quoted(paths.nodes)}."
+        )
 
 
 def resolved_prior(
@@ -351,17 +357,6 @@ def _initial(paths: Trajectories, initial: Any) -> dict[str, Any] | None:
         counts = np.bincount(paths.initial[:, n], minlength=size)
         result[name] = (counts + 1.0 / size) / (counts.sum() + 1.0)
     return result
-
-
-def _with_states(paths: Trajectories, states: Mapping[str, Any]) -> Trajectories:
-    """The paths with the states named by the user, who may know more than were visited."""
-    unknown = [n for n in states if n not in paths.nodes]
-    if unknown:
-        raise DataError(
-            f"states= names {unknown[0]!r}, which has no path; complete paths know of no hidden "
-            f"nodes, and have {quoted(paths.nodes)}"
-        )
-    return paths.reordered(paths.nodes, {**paths.states, **states})
 
 
 def check_paths(
