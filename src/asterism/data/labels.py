@@ -136,6 +136,17 @@ def combinations(states: Mapping[str, Sequence[object]], nodes: Sequence[str]) -
     ]
 
 
+#: the columns that tell rates apart in every table of them
+RATE_LABELS = ("node", "configuration", "from", "to")
+
+
+def rate_labels(
+    node: str, configurations: Iterable[str], states: Sequence[Any]
+) -> list[tuple[str, str, Any, Any]]:
+    """:data:`RATE_LABELS` of every entry of a node's table (configurations, S, S), one by one."""
+    return [(node, given, *move) for given in configurations for move in product(states, repeat=2)]
+
+
 def by_number(value: Any) -> tuple[int, float, str]:
     """Sorts states: numbers by size, then texts."""
     number = as_number(value)

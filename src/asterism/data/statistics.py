@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from asterism.data.labels import combinations
+from asterism.data.labels import RATE_LABELS, combinations, rate_labels
 from asterism.errors import DataError
 from asterism.numerics.arrays import FloatArray
 from asterism.numerics.compiled import CompiledGraph
@@ -86,25 +84,17 @@ class Statistics:
         ``dwell_time`` is the time spent in ``from`` under the configuration, and so repeats for
         each ``to``.
         """
-        rows: list[dict[str, Any]] = []
-        for node in self.nodes:
+        pieces = [pd.DataFrame()]
+        for node, moves in self.transitions.items():
             labels = self.states[node]
-            dwell = self.dwell_times[node].reshape(-1, len(labels))
-            moves = self.transitions[node].reshape(-1, len(labels), len(labels))
-            for u, configuration in enumerate(self._configurations(node, len(dwell))):
-                for x, y in product(range(len(labels)), repeat=2):
-                    if x != y:
-                        rows.append(
-                            {
-                                "node": node,
-                                "configuration": configuration,
-                                "from": labels[x],
-                                "to": labels[y],
-                                "dwell_time": dwell[u, x],
-                                "transitions": moves[u, x, y],
-                            }
-                        )
-        return pd.DataFrame(rows)
+            given = self._configurations(node, moves.size // len(labels) ** 2)
+            rows = rate_labels(node, given, labels)
+            table = pd.DataFrame(rows, columns=list(RATE_LABELS)).assign(
+                dwell_time=np.repeat(self.dwell_times[node], len(labels)), transitions=moves.ravel()
+            )
+            differ = ~np.eye(len(labels), dtype=np.bool_)
+            pieces.append(table[np.broadcast_to(differ, moves.shape).ravel()])
+        return pd.concat(pieces, ignore_index=True)
 
     def _configurations(self, node: str, n_configurations: int) -> list[str]:
         above = self.parents[node]

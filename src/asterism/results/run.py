@@ -9,13 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import permutations, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from asterism.data.labels import combinations
+from asterism.data.labels import RATE_LABELS, combinations, rate_labels
 from asterism.errors import DataError, TooLargeError, quoted
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     import xarray
 
 EDGE_COLUMNS = ["parent", "child", "probability", "in_graph"]
-RATE_COLUMNS = ["node", "configuration", "from", "to", "rate", "lower", "upper"]
+RATE_COLUMNS = [*RATE_LABELS, "rate", "lower", "upper"]
 FAMILY_COLUMNS = ["node", "parents", "score", "probability"]
 OBSERVATION_COLUMNS = ["trajectory", "time", "node", "value"]
 
@@ -346,20 +345,18 @@ class RateIntervals:
         table = network.rates[node]
         if table is None or isinstance(table, SummaryRates):
             return None
-        above, states = network.jumping_parents(node), [*map(str, network.states[node])]
-        ends = np.full((2, *table.shape), np.nan)
-        blocks = ends.reshape(2, -1, *table.shape[-2:])
-        moves = permutations(range(len(states)), 2)
-        for (u, given), (x, y) in product(enumerate(combinations(network.states, above)), moves):
-            blocks[:, u, x, y] = self.ends.get((node, given, states[x], states[y]), np.nan)
-        return None if np.isnan(ends[0]).all() else (ends[0], ends[1])
+        given = combinations(network.states, network.jumping_parents(node))
+        labels = rate_labels(node, given, [*map(str, network.states[node])])
+        pairs = np.array([self.ends.get(rate, (np.nan, np.nan)) for rate in labels])
+        low, high = pairs.T.reshape(2, *table.shape)
+        return None if np.isnan(low).all() else (low, high)
 
 
 def rate_intervals(table: pd.DataFrame | None, record: Mapping[str, Any]) -> RateIntervals | None:
     """The intervals in a table of rates; ``record`` (run.json) says what they are."""
     if table is None or not len(table):
         return None
-    texts = [table[name].map(str) for name in ("node", "configuration", "from", "to")]
+    texts = [table[name].map(str) for name in RATE_LABELS]
     ends = zip(*(pd.to_numeric(table[name], errors="coerce") for name in ("lower", "upper")))
     described = record.get("rate_intervals") or DESCRIBED
     return RateIntervals(dict(zip(zip(*texts), ends)), str(described))

@@ -22,7 +22,7 @@ from asterism.errors import ModelError
 from asterism.learning.em import emission_fit
 from asterism.learning.em.fitting import Settings, network_of, single_node_rate
 from asterism.learning.em.sampled_emissions import learned_emission, mean_emissions
-from asterism.learning.em.uncertainty import rate_labels
+from asterism.learning.em.uncertainty import labels_of_rates
 from asterism.model.emissions import split_emissions
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
@@ -78,7 +78,7 @@ class SampledFit:
         moves, time = _at(self.network, statistics, self.places)
         shape, per_time = moves + self.prior.shape, time + self.prior.rate_value
         error = monte_carlo_error(draws)
-        return pd.DataFrame(rate_labels(self.network, self.places)).assign(
+        return labels_of_rates(self.network, self.places).assign(
             rate=flat.mean(axis=0),
             expected_transitions=moves,
             expected_time=time,
@@ -95,12 +95,10 @@ class SampledFit:
 
     def to_arviz(self, observations: Observations | None = None) -> xarray.DataTree:
         """All draws as (chain, draw, …) arrays; ``observations`` become a group of their own."""
-        table = rate_labels(self.network, self.places)
+        table = labels_of_rates(self.network, self.places)
         names = [
             f"{node}[{configuration}]:{a}->{b}"
-            for node, configuration, a, b in zip(
-                table["node"], table["configuration"], table["from"], table["to"]
-            )
+            for node, configuration, a, b in table.itertuples(index=False)
         ]
         along = {
             "node": list(table["node"]),

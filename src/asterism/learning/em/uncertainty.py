@@ -26,8 +26,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import gamma, norm
 
-from asterism.data.labels import combinations
-from asterism.data.measurements import objects
+from asterism.data.labels import RATE_LABELS, combinations, rate_labels
 from asterism.errors import ModelError
 from asterism.inference.methods import METHODS
 from asterism.learning.em.cluster_step import ClusterStep
@@ -174,7 +173,7 @@ def rate_table(fit: Fit, information: Information, level: float) -> pd.DataFrame
     says_nothing = 2.0 * width * error / np.sqrt(np.maximum(rate, 1e-300)) > np.log(_WIDEST)
     error = np.where(~is_zero & says_nothing, np.inf, error)
     absolute, lower, upper = _intervals(rate, is_zero, error, width)
-    table = pd.DataFrame(rate_labels(fit.network, place))
+    table = labels_of_rates(fit.network, place)
     notes = _notes(update, rate, time, group_moves, error)
     if not has_trusted_intervals(fit):
         absolute, lower, upper = (np.full_like(rate, end) for end in (np.inf, 0.0, np.inf))
@@ -232,22 +231,13 @@ def _notes(
     return notes
 
 
-def rate_labels(network: Network, places: IntArray) -> dict[str, NDArray[Any]]:
+def labels_of_rates(network: Network, places: IntArray) -> pd.DataFrame:
     """Node, configuration of its parents, from and to, of rates at flat places."""
-    graph = network.compiled.graph
-    number = np.searchsorted(graph.table_start, places, side="right") - 1
-    columns: dict[str, list[Any]] = {"node": [], "configuration": [], "from": [], "to": []}
-    for n in range(graph.n_nodes):
-        node = network.nodes[n]
-        states = network.states[node]
-        names = configurations(network, node)
-        size = len(states)
-        for place in places[number == n] - graph.table_start[n]:
-            columns["node"].append(node)
-            columns["configuration"].append(names[int(place) // size**2])
-            columns["from"].append(states[int(place) % size**2 // size])
-            columns["to"].append(states[int(place) % size])
-    return {name: objects(values) for name, values in columns.items()}
+    start = network.compiled.graph.table_start
+    number = np.searchsorted(start, places, side="right") - 1
+    labels = [rate_labels(n, configurations(network, n), network.states[n]) for n in network.nodes]
+    rows = [labels[n][place - start[n]] for n, place in zip(number, places)]
+    return pd.DataFrame(rows, columns=list(RATE_LABELS), dtype=object)
 
 
 def configurations(network: Network, node: str) -> list[str]:

@@ -21,12 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from asterism.data.labels import combinations
+from asterism.data.labels import RATE_LABELS, combinations, rate_labels
 from asterism.learning.search.score import posterior_mean_rates
 from asterism.numerics.arrays import FloatArray, IntArray, with_exits
 from asterism.results.edge_effects import effect, effect_of_rates, log_fold_of_odds
@@ -170,7 +171,6 @@ def _fold_change(counts: FamilyCounts, slot: int) -> FloatArray:
 INSIDE = 0.9
 #: rates that a table lists; of larger networks it is left out
 MOST_RATES = 200_000
-COLUMNS = ("node", "configuration", "from", "to", "rate", "lower", "upper")
 
 
 def rate_frame(found: SearchResult) -> pd.DataFrame | None:
@@ -194,7 +194,7 @@ def rate_frame(found: SearchResult) -> pd.DataFrame | None:
         times.append(time)
     shape, time = np.concatenate(shapes), np.concatenate(times)
     tail = (1.0 - INSIDE) / 2.0
-    table = pd.DataFrame(labels, columns=list(COLUMNS[:4]), dtype=object)
+    table = pd.DataFrame(labels, columns=list(RATE_LABELS), dtype=object)
     return table.assign(
         rate=shape / time,
         lower=gammaincinv(shape, tail) / time,
@@ -210,10 +210,8 @@ def _of_node(
     states, above = network.states[name], network.parents[name]
     # a continuous parent counts as low or high (``mixed_search.py``)
     cases = {p: network.states[p] or ("low", "high") for p in above}
-    x, y = np.nonzero(counts.allowed)
-    moves = [(states[a], states[b]) for a, b in zip(x, y)]
-    labels = [(name, given, *move) for given in combinations(cases, above) for move in moves]
-    shape = (counts.transitions + counts.shape)[..., x, y]
-    rate = np.broadcast_to(counts.rate, counts.allowed.shape)
-    time = (counts.dwell[..., :, None] + rate)[..., x, y]
-    return labels, shape.ravel(), time.ravel()
+    labels = rate_labels(name, combinations(cases, above), states)
+    kept = np.broadcast_to(counts.allowed, counts.transitions.shape)
+    time = np.broadcast_to(counts.dwell[..., :, None] + counts.rate, kept.shape)
+    shape = counts.transitions + counts.shape
+    return list(compress(labels, kept.flat)), shape[kept], time[kept]
