@@ -334,16 +334,11 @@ def _blamed(trial: GraphSolution, tables: dict[int, FamilyTable], free: list[int
 
 def _groups(trial: GraphSolution) -> list[set[int]]:
     """Restless nodes, grouped by the edges between them."""
-    restless = set(trial.restless)
-    groups: list[set[int]] = []
-    for node in trial.restless:
-        linked = {node} | (restless & set(trial.parents[node]))
-        apart = [g for g in groups if g.isdisjoint(linked)]
-        for g in groups:
-            if not g.isdisjoint(linked):
-                linked |= g
-        groups = [*apart, linked]
-    return groups
+    import networkx
+
+    linked = networkx.Graph((n, p) for n in trial.restless for p in trial.parents[n])
+    linked.add_nodes_from(trial.restless)
+    return list(networkx.connected_components(linked.subgraph(trial.restless)))
 
 
 def _new_pairs(proposals: Proposals, graph: Parents) -> list[tuple[int, int]]:
