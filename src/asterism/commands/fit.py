@@ -248,7 +248,7 @@ def _with_covariates(
                 count = counted(len(lacking), "trajectory")
                 told.append(
                     f"Covariate {name!r} has no value in {count} of {len(data.trajectories)} "
-                    f"({quoted(lacking)}), which the fit leaves out."
+                    f"({quoted(map(str, lacking))}), which the fit leaves out."
                 )
     if known and told:
         data = data.select([label for label in data.trajectories if label in known])
