@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asterism.learning.tasks import ProgressListener, map_tasks
+from asterism.numerics.arrays import FloatArray, IntArray
 from asterism.numerics.resources import chunks, current_limit
-from asterism.timeline.evidence import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from asterism.learning.search.journal import Journal
