@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from numbers import Integral
+from typing import Any, NamedTuple
 
 
 class Setting(NamedTuple):
@@ -156,6 +157,28 @@ class DataError(AsterismError):
 
 class ModelError(AsterismError):
     """The network, its rates or an emission is malformed or does not fit the data."""
+
+
+def require_one_of(name: str, value: object, valid: Iterable[object]) -> None:
+    """Refuse a setting that is none of these."""
+    known = list(valid)
+    if value not in known:
+        listed = ", ".join(map(repr, known))
+        raise ModelError(Setting(name), f" is {value!r}; valid are {listed}.")
+
+
+def require_whole(name: str, value: Any, least: int = 1, whose: str = "") -> int:
+    """A setting that is a whole number, or an error."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        text = f"{whose} must be a whole number ≥ {least}, got {value!r}."
+        raise ModelError(Setting(name), text)
+    return int(value)
+
+
+def require_positive(name: str, value: Any) -> None:
+    """Refuse a setting that is not above zero; None leaves it open."""
+    if value is not None and not value > 0.0:
+        raise ModelError(Setting(name), f" must be positive, got {value!r}.")
 
 
 class TooLargeError(AsterismError):

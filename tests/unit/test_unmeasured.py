@@ -189,7 +189,7 @@ def test_where_hidden_nodes_cannot_be() -> None:
         am.StructureLearner(am.Continuous(), search=search).fit(seen)
     with pytest.raises(ModelError, match="name the node in the graph"):
         am.structure_score(parents, seen, NOISE, search=search)
-    with pytest.raises(ModelError, match="must not be negative"):
+    with pytest.raises(ModelError, match="hidden must be a whole number ≥ 0, got -1"):
         am.StructureLearner(NOISE, search=am.Search(hidden=-1)).fit(seen)
 
 

@@ -19,7 +19,14 @@ import numpy as np
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, ModelError, Sentence, Setting
+from asterism.errors import (
+    DataError,
+    ModelError,
+    Sentence,
+    Setting,
+    require_positive,
+    require_whole,
+)
 from asterism.exact.groups import JOINT_LIMIT
 from asterism.inference.methods import METHODS, methods_that_learn_rates
 from asterism.learning.em import emission_fit
@@ -528,14 +535,10 @@ def check_settings(settings: Settings) -> None:
     if settings.method not in valid:
         trouble = "does not learn rates" if settings.method in METHODS else "is not known"
         raise ModelError(f"method {settings.method!r} {trouble}; valid are {', '.join(valid)}.")
-    if settings.n_init < 1 or settings.max_iterations < 1:
-        raise ModelError(
-            *(Setting("n_init"), " and ", Setting("max_iterations"), " must be at least 1.")
-        )
-    if not (settings.tolerance > 0.0 and settings.grid_tolerance > 0.0):
-        raise ModelError(
-            *(Setting("tolerance"), " and ", Setting("grid_tolerance"), " must be positive.")
-        )
+    for name in ("n_init", "max_iterations"):
+        require_whole(name, getattr(settings, name))
+    for name in ("tolerance", "grid_tolerance"):
+        require_positive(name, getattr(settings, name))
 
 
 def as_observations(data: Observations | Trajectories) -> Observations:

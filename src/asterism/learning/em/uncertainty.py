@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.stats import gamma, norm
 
 from asterism.data.labels import RATE_LABELS, combinations, rate_labels
-from asterism.errors import ModelError
+from asterism.errors import require_one_of
 from asterism.inference.methods import METHODS
 from asterism.learning.em.cluster_step import ClusterStep
 from asterism.learning.em.estimate import Estimate
@@ -303,8 +303,7 @@ class Uncertainty:
         seed: Any = 0,
     ) -> Interval:
         """``scale``: "log", "logit" or "identity"; ``method``: "delta" or "simulate"."""
-        if method not in ("delta", "simulate"):
-            raise ModelError(f'interval is {method!r}; valid are "delta" and "simulate".')
+        require_one_of("interval", method, ("delta", "simulate"))
         shape = np.shape(quantity(self.fit.outcome.best.estimate))
         value, covariance, unknown = self.covariance_of(quantity)
         se = np.sqrt(np.maximum(np.diag(covariance), 0.0))

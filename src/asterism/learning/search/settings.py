@@ -17,7 +17,15 @@ import numpy as np
 
 from asterism.data.numbers import as_number
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, ModelError, Setting, first_few
+from asterism.errors import (
+    DataError,
+    ModelError,
+    Setting,
+    first_few,
+    require_one_of,
+    require_positive,
+    require_whole,
+)
 from asterism.inference.methods import METHODS
 from asterism.learning.learner_settings import FamilyPrior
 from asterism.learning.search.searches import SEARCHES
@@ -132,11 +140,11 @@ class StructureSettings:
                 "graphs cannot be compared.",
             )
         methods = (m.name for m in METHODS.values() if m.scores_graphs)
-        _one_of("method", self.method, (AUTO, *methods))
-        _one_of("search", self.search, ("auto", *SEARCHES))
-        _one_of("family_prior", self.family_prior, FAMILY_PRIORS)
-        _one_of("ties", self.ties, ("error", "order"))
-        _one_of("graph", self.graph, GRAPHS)
+        require_one_of("method", self.method, (AUTO, *methods))
+        require_one_of("search", self.search, ("auto", *SEARCHES))
+        require_one_of("family_prior", self.family_prior, FAMILY_PRIORS)
+        require_one_of("ties", self.ties, ("error", "order"))
+        require_one_of("graph", self.graph, GRAPHS)
         if not (isinstance(self.threshold, int | float) and 0.0 < self.threshold <= 1.0):
             raise ModelError(f"threshold must lie above 0 and up to 1, got {self.threshold!r}.")
         if self.tempering != "auto" and not (
@@ -145,29 +153,13 @@ class StructureSettings:
             raise ModelError(
                 f'tempering must be "auto" or lie above 0 and up to 1, got {self.tempering!r}.'
             )
-        for name in ("n_candidates", "n_init", "max_sweeps", "n_chains", "max_draws"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ModelError(Setting(name), f" must be a whole number ≥ 1, got {value!r}.")
-        if not isinstance(self.refine_emissions, bool | np.bool_):
-            raise ModelError(
-                Setting("refine_emissions"),
-                f" is {self.refine_emissions!r}; valid are True, False.",
-            )
-        if isinstance(self.hidden, bool) or not isinstance(self.hidden, (int, np.integer)):
-            raise ModelError(Setting("hidden"), f" must be a whole number, got {self.hidden!r}.")
-        if self.hidden < 0:
-            raise ModelError(Setting("hidden"), f" must not be negative, got {self.hidden}.")
-        if self.n_chains < 2:
-            raise ModelError(
-                Setting("n_chains"), " is 1; at least 2 chains are needed to compare them."
-            )
-        if self.minutes is not None and not self.minutes > 0.0:
-            raise ModelError(Setting("minutes"), f" must be positive, got {self.minutes!r}.")
-        if not self.tolerance > 0.0:
-            raise ModelError(Setting("tolerance"), f" must be positive, got {self.tolerance!r}.")
-        if self.time_step is not None and not self.time_step > 0.0:
-            raise ModelError(Setting("time_step"), f" must be positive, got {self.time_step!r}.")
+        for name in ("n_candidates", "n_init", "max_sweeps", "max_draws"):
+            require_whole(name, getattr(self, name))
+        require_whole("hidden", self.hidden, least=0)
+        require_whole("n_chains", self.n_chains, least=2)  # to compare them
+        require_one_of("refine_emissions", self.refine_emissions, (True, False))
+        for name in ("minutes", "tolerance", "time_step"):
+            require_positive(name, getattr(self, name))
 
     @property
     def may_be_continuous(self) -> bool:
@@ -222,12 +214,6 @@ def _learner_of_kind(emission: Any) -> str:
         return Continuous.graph_learner if emission == "auto" else ""
     members = emission.values() if isinstance(emission, Mapping) else [emission]
     return next(filter(None, (getattr(one, "graph_learner", "") for one in members)), "")
-
-
-def _one_of(name: str, value: Any, valid: tuple[str, ...]) -> None:
-    if value not in valid:
-        listed = ", ".join(map(repr, valid))
-        raise ModelError(f"{name} is {value!r}; valid are {listed}.")
 
 
 def structure_prior(
@@ -343,16 +329,10 @@ def _limits(
     limits = np.full(len(number), default, dtype=np.int64)
     if isinstance(given, Mapping):
         for name, value in given.items():
-            limits[_known(number, name, what)] = _limit(value, what, f" of {name!r}")
+            limits[_known(number, name, what)] = require_whole(what, value, 0, f" of {name!r}")
     else:
-        limits[:] = _limit(given, what)
+        limits[:] = require_whole(what, given, 0)
     return limits
-
-
-def _limit(value: Any, what: str, whose: str = "") -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-        raise ModelError(Setting(what), f"{whose} must be a whole number ≥ 0, got {value!r}.")
-    return int(value)
 
 
 def _by_child(number: Mapping[str, int], edges: Any, what: str) -> dict[int, set[int]]:
