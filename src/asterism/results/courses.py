@@ -125,7 +125,7 @@ def gather(posterior: Posterior, n_extra: int = 50, max_values: int = LARGEST) -
     network, labels = posterior.network, tuple(posterior.labels[: len(times)])
     notices = []
     if len(labels) < len(posterior.labels):
-        notices.append(_first_only(len(labels), len(posterior.labels)))
+        notices.append(first_only(len(labels), len(posterior.labels)))
     courses = StoredCourses(labels, tuple(network.nodes), tuple(times), tuple(blocks))
     return to_dataset(courses, notices, network.states)
 
@@ -146,7 +146,8 @@ def _state_names(
     return found
 
 
-def _first_only(n_kept: int, n_all: int) -> str:
+def first_only(n_kept: int, n_all: int) -> str:
+    """The notice of courses that were left out."""
     return f"State probabilities are kept for the first {n_kept:,} of {n_all:,} trajectories."
 
 
@@ -183,7 +184,7 @@ def thinned(courses: StoredCourses, max_values: int) -> tuple[StoredCourses, lis
     if courses.n_values > max_values and len(courses.trajectories) > 1:
         reach = np.cumsum([block.size for block in courses.probabilities])
         n_kept = max(1, int(np.searchsorted(reach, max_values, side="right")))
-        notices.append(_first_only(n_kept, len(courses.trajectories)))
+        notices.append(first_only(n_kept, len(courses.trajectories)))
         courses = replace(
             courses,
             trajectories=courses.trajectories[:n_kept],

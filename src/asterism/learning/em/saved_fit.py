@@ -13,7 +13,7 @@ import pandas as pd
 from asterism.errors import AsterismError
 from asterism.learning.em.quantities import common_times
 from asterism.learning.em.situations import own_view
-from asterism.results.courses import gather, measured_table
+from asterism.results.courses import first_only, gather, measured_table
 from asterism.results.folder import save_run
 from asterism.results.run import RATE_COLUMNS, Run
 
@@ -46,10 +46,7 @@ def fit_run(learner: ParameterLearner, record: Mapping[str, Any] | None = None) 
     posterior = own_view(fit, learner._infer(shown))
     notices = []
     if len(shown) < len(observations):
-        notices.append(
-            f"State probabilities are kept for the first {len(shown)} of {len(observations)} "
-            "trajectories."
-        )
+        notices.append(first_only(len(shown), len(observations)))
     tables = fit_tables(learner)
     return Run.from_learner(
         learner,
