@@ -12,7 +12,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from asterism.errors import ModelError
-from asterism.model.emissions import Emission, FloatArray, IntArray, Values
+from asterism.model.emissions import Emission, Values
+from asterism.numerics.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

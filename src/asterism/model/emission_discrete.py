@@ -9,16 +9,9 @@ from typing import Any
 import numpy as np
 
 from asterism.errors import DataError, ModelError
-from asterism.model.emissions import (
-    Emission,
-    FloatArray,
-    IntArray,
-    Values,
-    as_floats,
-    checked_weights,
-    require_n_states,
-)
+from asterism.model.emissions import Emission, Values, as_floats, checked_weights, require_n_states
 from asterism.model.names import checked_states, label_array, numbers_of
+from asterism.numerics.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

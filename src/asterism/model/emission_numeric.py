@@ -16,8 +16,6 @@ from scipy.special import gammaln, xlogy
 from asterism.errors import Advice, DataError, ModelError
 from asterism.model.emissions import (
     Emission,
-    FloatArray,
-    IntArray,
     Values,
     as_floats,
     as_tuple,
@@ -27,6 +25,7 @@ from asterism.model.emissions import (
     require_n_states,
     weighted_means,
 )
+from asterism.numerics.arrays import FloatArray, IntArray
 
 #: the scale that stands for one per state, learned
 PER_STATE: Literal["per-state"] = "per-state"

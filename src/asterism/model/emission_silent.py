@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import ModelError
-from asterism.model.emissions import Emission, FloatArray, IntArray, Values, emission_from_dict
+from asterism.model.emissions import Emission, Values, emission_from_dict
 from asterism.model.priors import state_number
+from asterism.numerics.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,8 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from asterism.errors import Advice, DataError, ModelError
-from asterism.model.emissions import (
-    Emission,
-    FloatArray,
-    IntArray,
-    Values,
-    as_floats,
-    finite_numbers,
-    require_n_states,
-)
+from asterism.model.emissions import Emission, Values, as_floats, finite_numbers, require_n_states
+from asterism.numerics.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from asterism.data.numbers import as_number
 from asterism.errors import Advice, DataError, ModelError
 from asterism.model.emission_kinds import EMISSION_KINDS
+from asterism.numerics.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from asterism.data.observations import Observations
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from asterism.model.emission_silent import SilentStates as SilentStates
     from asterism.model.emission_threshold import Threshold as Threshold
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Values = NDArray[Any]
 
 

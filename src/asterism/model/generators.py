@@ -10,16 +10,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asterism.errors import ModelError, Setting
 from asterism.model.names import Parents, as_parents, graph_from_spec, random_parents
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates, require_table_fits
+from asterism.numerics.arrays import FloatArray
 
 __all__ = ["glauber", "graph_from_spec", "random_network", "random_parents", "random_rates"]
 
-FloatArray = NDArray[np.float64]
 
 #: more parents than this and a Glauber node stores its rates by the number of parents that are up
 SUMMARY_ABOVE = 10

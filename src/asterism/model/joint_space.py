@@ -11,15 +11,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asterism.errors import Setting, TooLargeError
 from asterism.model.rates import SummaryRates
+from asterism.numerics.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-IntArray = NDArray[np.int64]
 
 #: joint states above which the generator is refused unless the caller asks for more
 JOINT_LIMIT = 2**18
@@ -56,7 +55,7 @@ def joint_generator(
     digits = [(joint // strides[n]) % n_states[n] for n in range(len(n_states))]
     rows: list[IntArray] = []
     columns: list[IntArray] = []
-    values: list[NDArray[np.float64]] = []
+    values: list[FloatArray] = []
     diagonal = np.zeros(n_joint)
     for n, table in enumerate(rates):
         if table is None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from asterism.data.labels import encode, letters
 from asterism.data.measurements import objects
 from asterism.errors import DataError, ModelError, Setting, quoted
+from asterism.numerics.arrays import IntArray
 
 Parents = dict[str, tuple[str, ...]]
 
@@ -186,14 +187,12 @@ def state_index(node: str, states: Sequence[Label], label: Label) -> int:
     raise DataError(unknown_state(node, states, label))
 
 
-def state_indices(node: str, states: Sequence[Label], labels: Any) -> NDArray[np.int64]:
+def state_indices(node: str, states: Sequence[Label], labels: Any) -> IntArray:
     """The numbers of many states at once; each distinct label is looked up once."""
     return numbers_of(states, labels, lambda label: unknown_state(node, states, label))
 
 
-def numbers_of(
-    known: Sequence[Label], labels: Any, complaint: Callable[[Label], str]
-) -> NDArray[np.int64]:
+def numbers_of(known: Sequence[Label], labels: Any, complaint: Callable[[Label], str]) -> IntArray:
     """The position of each label among the known ones; ``complaint`` words the error."""
     values = np.asarray(labels)
     found = encode(values.ravel(), known)

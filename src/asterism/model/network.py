@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asterism.data.files import read_json, write_text
 from asterism.errors import Advice, AsterismError, ModelError, counted, first_few
@@ -34,14 +33,13 @@ from asterism.model.rates import (
     rates_to_json,
 )
 from asterism.notebook_card import MOST_ROWS, card
+from asterism.numerics.arrays import FloatArray, IntArray
 from asterism.numerics.compiled import CompiledNetwork, compile_graph
 
 if TYPE_CHECKING:
     import networkx
     from scipy.sparse import csr_matrix
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Rates = FloatArray | SummaryRates | None
 
 #: what a network file says it is

@@ -19,14 +19,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asterism.data.labels import encode
 from asterism.data.numbers import as_number
 from asterism.errors import ModelError
+from asterism.numerics.arrays import BoolArray, FloatArray
 
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
 Pair = tuple[str, str]
 
 PROGRESSIVE = "progressive"

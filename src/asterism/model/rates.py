@@ -17,11 +17,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asterism.errors import Advice, ModelError, TooLargeError
+from asterism.numerics.arrays import FloatArray, IntArray
 
-FloatArray = NDArray[np.float64]
 Weights = tuple[int, ...]
 
 
@@ -105,7 +104,7 @@ class SummaryRates:
         named = self.weights if self.parents is None else dict(zip(self.parents, self.weights))
         return SummaryRates(named, table)
 
-    def block_of(self, configurations: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    def block_of(self, configurations: Sequence[IntArray]) -> IntArray:
         """Block numbers, given one array of state numbers per parent."""
         total = np.zeros(np.shape(configurations[0]) if len(configurations) else (), np.int64)
         for weight, states in zip(self.shifted_weights, configurations):

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asterism.data.labels import canonical, letters, plain
 from asterism.data.observations import Observations
@@ -32,8 +31,8 @@ from asterism.model.names import as_parents
 from asterism.model.network import Network
 from asterism.model.priors import as_mask, names_transitions
 from asterism.model.rates import SummaryRates
+from asterism.numerics.arrays import BoolArray
 
-BoolArray = NDArray[np.bool_]
 MAX_LABELS = 50
 
 #: what to do where the states of a node cannot be told

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from asterism.continuous.paths import ContinuousPaths, simulate_paths
 from asterism.data.measurements import NodeMeasurements, no_events, no_intervals
@@ -22,13 +22,11 @@ from asterism.data.trajectories import Trajectories, path_events, path_intervals
 from asterism.errors import DataError, ModelError, Setting, TooLargeError
 from asterism.model.emissions import Joint, check_emissions, emission_for
 from asterism.model.network import Network
+from asterism.numerics.arrays import FloatArray, IntArray
 from asterism.numerics.compiled import configuration_terms
 from asterism.numerics.progress import ProgressListener, listening
 from asterism.numerics.resources import TimeLimit, chunks, map_chunks, minutes_limit
 from asterism.simulation._gillespie import ForcedMoves, SimulatedNetwork, simulate_range
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 JUMP_LIMIT = 200_000_000
 """Jumps (24 bytes each) after which a simulation is refused."""
