@@ -22,7 +22,7 @@ from asterism.data.trajectories import Trajectories, path_events, path_intervals
 from asterism.errors import DataError, ModelError, Setting, TooLargeError
 from asterism.model.emissions import Joint, check_emissions, emission_for
 from asterism.model.network import Network
-from asterism.numerics.arrays import FloatArray, IntArray
+from asterism.numerics.arrays import BoolArray, FloatArray, IntArray
 from asterism.numerics.compiled import configuration_terms
 from asterism.numerics.progress import ProgressListener, listening
 from asterism.numerics.resources import TimeLimit, chunks, map_chunks, minutes_limit
@@ -330,7 +330,7 @@ def observe(
 
 
 def _record(
-    trajectory: IntArray, time: FloatArray, values: Any, kept: NDArray[np.bool_]
+    trajectory: IntArray, time: FloatArray, values: Any, kept: BoolArray
 ) -> NodeMeasurements:
     """The measurements of one node that are not missing."""
     return NodeMeasurements(
