@@ -28,7 +28,8 @@ KEYWORD = re.compile(r"(?<![\w<{-])[a-z]+(?:_[a-z]+)+\b|(?<![\w<{-])(?!NODE=)[A-
 #: what a command cannot bring about: settings without a flag, or values that flags never take
 ONLY_IN_PYTHON = re.compile(
     "allowed_transitions|edge_log_odds|log_likelihood|max_iterations|grid_tolerance|rate_range|"
-    r"map=|n_nodes=|trajectories=|outside='missing'|states= names|\binitial=\"fixed\"|"
+    r"map=|n_nodes=|trajectories=|outside='missing'|states= names|in states=\.|"
+    r"\binitial=\"fixed\"|"
     r"from_frame\(table\)|\(n_s, S, S\)|with_covariates\(|start_rates|prior=None|to_dict|levels=|"
     "joint_marginals|runpy|There are no draws|to_arviz|<progress|has no max_seconds|"
     "a function of child and|with to_csv"

@@ -397,7 +397,7 @@ def test_initial_distribution():
         ({"map": True, "prior": am.GammaPrior(0.5, 1.0)}, "mode at rate zero"),
         ({"initial": "guess"}, "initial is 'guess'"),
         ({"level": 95}, "between 0 and 1"),
-        ({"n_init": 0}, "at least 1"),
+        ({"n_init": 0}, "n_init .* 1, got 0"),
         ({"allowed_transitions": {"Z": np.eye(2)}}, "'Z', which is not a node"),
         ({"allowed_transitions": {"A": np.ones((3, 3))}}, r"shape \(3, 3\), expected \(2, 2\)"),
         ({"exogenous": ["Z"]}, "'Z', which is not a node"),
