@@ -12,7 +12,8 @@ from scipy.special import gammaln
 
 import asterism as am
 from asterism.data.interventions import stimulus_paths
-from asterism.errors import DataError
+from asterism.errors import DataError, ModelError
+from asterism.learning.held_out import held_out_gain
 from asterism.learning.search.rate_factors import sentences
 from asterism.sampling._factors import FactorPrior, log_ratio
 from tests.command_line import invoke
@@ -167,3 +168,88 @@ def test_trajectories_that_differ_are_taken_up_with_their_spread() -> None:
     (told,) = sentences(learner.checks_)
     assert "by a factor of" in told
     assert "A, B" in told or "B, A" in told
+
+
+def told(**columns: object) -> pd.DataFrame:
+    return pd.DataFrame({"name": "drug", **columns})
+
+
+def test_a_column_that_is_the_same_for_all_nodes_is_a_stimulus() -> None:
+    rows = [
+        *(("a", 0.0, 1.0, 0), ("a", 1.0, 2.0, 1), ("a", 2.0, 1.0, 1), ("a", 3.0, 2.0, None)),
+        *(("b", 0.0, 1.0, 1), ("b", 2.0, 2.0, 1), ("c", 0.0, 1.0, 0), ("c", 4.0, 1.0, 0)),
+    ]
+    frame = pd.DataFrame(rows, columns=["trajectory", "time", "A", "drug"])
+    seen = am.Observations.from_frame(frame, end=5.0).with_stimuli("drug")
+    assert seen.nodes == ("A",)
+    assert seen.stimuli is not None
+    found = list(seen.stimuli.itertuples(index=False, name=None))
+    # an empty cell of a time at which something else was measured says that nothing is on
+    assert found == [("drug", "a", 1.0, 3.0), ("drug", "b", 0.0, 5.0)]
+    words = frame.assign(drug=["no", "X", "X", "Y", "off", "Y", "", "none"])
+    seen = am.Observations.from_frame(words, end=5.0).with_stimuli("drug")
+    assert seen.stimuli is not None
+    assert set(seen.stimuli["name"]) == {"X", "Y"}
+    with pytest.raises(DataError, match="no node 'dose'"):
+        am.Observations.from_frame(frame).with_stimuli("dose")
+
+
+def test_a_column_of_a_stimulus_has_one_value_at_a_time() -> None:
+    rows = [("a", 0.0, 1.0, 0), ("a", 0.0, 2.0, 1), ("a", 1.0, 2.0, 1)]
+    frame = pd.DataFrame(rows, columns=["trajectory", "time", "A", "drug"])
+    with pytest.raises(DataError, match="'off' and 'drug' at time 0"):
+        am.Observations.from_frame(frame).with_stimuli("drug")
+
+
+def test_known_targets_are_taken_as_they_are() -> None:
+    obs = treated(6)
+    assert obs.stimuli is not None
+    known = obs.with_stimuli(obs.stimuli.assign(node="B"))
+    assert known.rename({"B": "C"}).stimuli["node"].unique().tolist() == ["C"]
+    learner = am.StructureLearner(am.Gaussian((0.0, 1.0), 0.2), method="star").fit(known)
+    chance = learner.targets_.set_index("node")["probability"]
+    assert chance["A"] == 0.0
+    assert chance["B"] == pytest.approx(1.0)
+    moving = am.StructureLearner(am.Continuous()).fit(known)
+    assert moving.targets_["node"].tolist() == ["B", "A"]
+    assert moving.targets_["probability"].tolist() == pytest.approx([1.0, 0.0])
+    with pytest.raises(ModelError, match="not drawn yet"):
+        am.StructureLearner(am.Continuous(), method="sample").fit(known)
+
+
+def test_targets_that_cannot_be_are_refused() -> None:
+    obs = treated(2)
+    with pytest.raises(DataError, match="'Z' is not a node"):
+        obs.with_stimuli(told(trajectory=[0, 1], node="Z"))
+    with pytest.raises(DataError, match="in some rows only"):
+        obs.with_stimuli(told(trajectory=[0, 1], node=["A", None]))
+
+
+def test_a_network_without_edges_still_feels_stimuli() -> None:
+    learner = am.StructureLearner(am.Gaussian((0.0, 1.0), 0.2), method="star", max_parents=1)
+    obs = treated(8)
+    assert obs.stimuli is not None
+    known = obs.with_stimuli(obs.stimuli.assign(node="A"))
+    gain = held_out_gain(learner.fit(known), known, 2)
+    # the drug explains A on both sides, and there is no edge
+    assert np.abs(gain).max() < 1e-6
+
+
+@pytest.mark.parametrize("kind", ["wide", "long"])
+def test_the_command_reads_a_stimulus_from_a_column(tmp_path: Path, kind: str) -> None:
+    obs = treated(8)
+    assert obs.stimuli is not None
+    wide = obs.to_frame()[["trajectory", "time", "A", "B"]]
+    span = obs.stimuli.set_index("trajectory")
+    on = [span.start[d] <= t < span.end[d] for d, t in zip(wide["trajectory"], wide["time"])]
+    table = wide.assign(drug=np.array(on).astype(int))
+    if kind == "long":
+        table = table.melt(["trajectory", "time", "drug"], ["A", "B"], "node", "value")
+    table.to_csv(tmp_path / "data.csv", index=False)
+    flags = ("--method", "star", "--emission", "gaussian:0,1:0.2", "--null", 0)
+    run = ("-o", tmp_path / "RUN")
+    result = invoke("learn", tmp_path / "data.csv", "--stimuli", "drug", *flags, *run)
+    assert "drug acts on A (" in result.output
+    assert pd.read_csv(tmp_path / "RUN" / "edges.csv")["parent"].isin(["A", "B"]).all()
+    wrong = invoke("learn", tmp_path / "data.csv", "--stimuli", "dose", *flags)
+    assert "neither a file nor a column" in wrong.output

@@ -272,9 +272,7 @@ def _read_samples(options: TableOptions, samples: SampleTable) -> Table:
     if data is not None and samples.stimuli is not None:
         data = data.with_stimuli(samples.stimuli)
         names = quoted(list(dict.fromkeys(samples.stimuli["name"])))
-        decisions.append(
-            f"Stimuli of the samples: {names}; whom they act on is learned of continuous nodes."
-        )
+        decisions.append(f"Stimuli of the samples: {names}; whom they act on is learned.")
     placed = tuple(map(samples.placed, problems))
     notes = listed((p for p in placed if p.severity == "note"), shown=2)
     decisions += [in_flags(line) for line in notes]
@@ -361,6 +359,28 @@ def with_interventions(data: Observations, held: pd.DataFrame) -> tuple[Observat
     return data, f"Set by the experimenter (--interventions): {count}, of {nodes}."
 
 
+def with_stimuli(
+    data: Observations, options: TableOptions, columns: Columns, told: str
+) -> Observations:
+    """The observations with the stimuli of a file, or of a column of the table."""
+    if Path(told).is_file():
+        return data.with_stimuli(read_numbers(Path(told), ("start", "end"), options.comma))
+    if told in data.measurements:
+        return data.with_stimuli(told)
+    header = [] if columns.kind == "rows" else read_header(options.data, options.sheet)
+    if told not in header:
+        raise DataError(
+            f"--stimuli {told!r} is neither a file nor a column of the table; its columns are "
+            f"{quoted(header)}."
+        )
+    settings = _reading(options, columns) | {"kind": "wide", "nodes": [told], "sort": True}
+    found, problems = Observations.check_csv(options.data, **settings)
+    if found is None:
+        raise as_error(problems)
+    record = found.measurements[told]
+    return data.with_stimuli(data.stimuli_in_column(told, record, found.trajectories))
+
+
 def read_numbers(path: Path, columns: Sequence[str], comma: str | None = None) -> Any:
     """A small table in which some columns hold numbers; cells of the others stay text."""
     table = TableReader(read_text_table(path), Problems(), comma=comma)
@@ -375,9 +395,7 @@ def read_numbers(path: Path, columns: Sequence[str], comma: str | None = None) -
 
 
 def _read_observations(options: TableOptions, columns: Columns) -> Table:
-    known = ("start", "end", "exact", "end_column", "unit", "sheet", "comma")
-    settings = _settings(options, known)
-    settings |= {"time": columns.time, "trajectory": columns.trajectory or "trajectory"}
+    settings = _reading(options, columns)
     if options.kind != "auto":
         settings["kind"] = columns.kind
     if columns.kind == "long":
@@ -400,6 +418,13 @@ def _read_observations(options: TableOptions, columns: Columns) -> Table:
             observations = only_nodes(observations, others)
             decisions = (f"Column {counter!r} only counts the rows: it is left out (--nodes).",)
     return Table(observations, columns, decisions, tuple(problems))
+
+
+def _reading(options: TableOptions, columns: Columns) -> dict[str, Any]:
+    """How measurements are read, whatever the kind of the table."""
+    known = ("start", "end", "exact", "end_column", "unit", "sheet", "comma")
+    names = {"time": columns.time, "trajectory": columns.trajectory or "trajectory"}
+    return _settings(options, known) | names
 
 
 def _settings(options: TableOptions, names: Sequence[str]) -> dict[str, Any]:

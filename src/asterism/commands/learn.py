@@ -30,6 +30,7 @@ from asterism.commands.input_table import (
     read_table,
     require_readable,
     with_interventions,
+    with_stimuli,
 )
 from asterism.commands.learnable import Learnable, in_words, make_learnable, many_levels, summarise
 from asterism.commands.options import LearnOptions
@@ -48,6 +49,7 @@ from asterism.commands.outputs import (
     writing_to,
 )
 from asterism.commands.panel import allowed_transitions, hints, with_final_states, without_coded
+from asterism.data.interventions import known_targets
 from asterism.data.observations import Observations
 from asterism.data.problems import listed
 from asterism.data.trajectories import Trajectories
@@ -264,8 +266,9 @@ def read_data(options: LearnOptions, console: Console) -> tuple[Learnable, list[
         table = replace(table, data=free.with_interventions(held))
     if options.stimuli is not None:
         free = _measurements(table, "--stimuli")
-        told = read_numbers(options.stimuli, ("start", "end"), options.table.comma)
-        table = replace(table, data=free.with_stimuli(told))
+        table = replace(
+            table, data=with_stimuli(free, options.table, table.columns, options.stimuli)
+        )
     # counting levels may take a third of the time
     left = current_limit().left / 3.0
     with time_limit(None if left == math.inf else max(left, 1e-3)):
@@ -290,7 +293,8 @@ def read_data(options: LearnOptions, console: Console) -> tuple[Learnable, list[
         assert isinstance(data, Observations)
         assert data.stimuli is not None
         names = ", ".join(dict.fromkeys(map(str, data.stimuli["name"])))
-        decisions.append(f"Acts from outside, on nodes to be found (--stimuli): {names}.")
+        on = "nodes that are named" if known_targets(data.stimuli) else "nodes to be found"
+        decisions.append(f"Acts from outside, on {on} (--stimuli): {names}.")
     return found, [*decisions, *found.decisions]
 
 

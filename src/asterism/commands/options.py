@@ -103,9 +103,12 @@ def _interventions() -> Any:
 
 
 def _stimuli() -> Any:
-    return INPUT.file(
+    return INPUT.flag(
+        None,
         "Table of times during which something from outside acts on nodes yet to be found: "
-        "name,trajectory,start,end."
+        "name,trajectory,start,end (and node, if you know it); or a column of the data that says "
+        "when it is on.",
+        metavar="FILE|COLUMN",
     )
 
 
@@ -360,7 +363,7 @@ class LearnOptions(Accurate, Computed):
     table: TableOptions = part(TableOptions)
     output: Path = _run_folder()
     interventions: Path | None = _interventions()
-    stimuli: Path | None = _stimuli()
+    stimuli: str | None = _stimuli()
     max_parents: int | None = _max_parents(
         "Largest number of parents of a node.",
         default=None,

@@ -126,7 +126,8 @@ def _points(
         kinds.pop()
     factor, solved = np.empty((n, n)), np.empty(n)
     points = []
-    for lam, kappa, rho in product(decays, grids.noise, scorer.rhos):
+    rhos = scorer.rhos[np.isfinite(scorer.log_allowed(child))]
+    for lam, kappa, rho in product(decays, grids.noise, rhos):
         table, log_det = _whitened(scorer, child, held, lam, kappa, rho)
         products = table[: n + 2] @ table[: n + 2].T
         ones = float(products[n + 1, n + 1])

@@ -116,6 +116,14 @@ class FamilyScorer:
     def _can_be_child(self, n: int) -> bool:
         return len(self.gaps[n].gap) >= 3 and float(np.ptp(self.values[n])) > 0.0
 
+    def log_allowed(self, child: int) -> FloatArray:
+        """(C,) 0, or −inf where strengths do not suit the nodes that a stimulus is known to hit."""
+        name, allowed = self.series.names[child], np.ones(len(self.rhos), dtype=np.bool_)
+        for k, stimulus in enumerate(self.series.stimuli):
+            if stimulus.targets is not None:
+                allowed &= (self.rhos[:, k] > 0.0) == (name in stimulus.targets)
+        return np.where(allowed, 0.0, -np.inf)
+
     def _grid_arguments(self) -> tuple[FloatArray, ...]:
         return (
             np.array(self.grids.decay),
@@ -217,7 +225,7 @@ class FamilyScorer:
         none = np.full((len(self.series.nodes), len(self.rhos)), -np.inf)
         for members in self._groups():
             none[members] = self._scored(members, _NO_PARENTS, _NOBODY)[0][:, 0]
-        return none
+        return none + self._all_allowed()
 
     def single_parents(self) -> tuple[FloatArray, FloatArray]:
         """(N, C) scores without parents and (N, N, C) [child, parent] scores of single parents.
@@ -232,7 +240,8 @@ class FamilyScorer:
         for members in self._groups():
             scores, _ = self._scored(members, self.parents, families, own=members)
             none[members], single[members] = scores[:, 0], scores[:, 1:]
-        return none, single
+        allowed = self._all_allowed()
+        return none + allowed, single + allowed[:, None]
 
     def families(self, child: int, families: IntArray) -> FloatArray:
         """(F, C) scores of sets of parents, rows of node numbers padded with −1."""
@@ -240,8 +249,12 @@ class FamilyScorer:
         place = np.full(len(self.series.nodes) + 1, -1, dtype=np.int64)
         place[used] = np.arange(len(used))
         scores, _ = self._scored([child], self.columns_of(used), place[families], n_core)
-        result: FloatArray = scores[0]
+        result: FloatArray = scores[0] + self.log_allowed(child)
         return result
+
+    def _all_allowed(self) -> FloatArray:
+        """(N, C) of all nodes."""
+        return np.stack([self.log_allowed(n) for n in range(len(self.series.nodes))])
 
     def columns_of(self, nodes: IntArray) -> tuple[FloatArray, IntArray, IntArray]:
         """The columns of some parents, as ``parents`` has those of all."""

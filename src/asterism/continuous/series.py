@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from asterism.data.interventions import known_targets
 from asterism.errors import DataError
 
 if TYPE_CHECKING:
@@ -50,12 +51,14 @@ class NodeSeries:
 
 @dataclass(frozen=True)
 class Stimulus:
-    """Spans during which something from outside acts; whom it hits is learned."""
+    """Spans during which something from outside acts."""
 
     name: str
     trajectory: IntArray
     start: FloatArray
     end: FloatArray
+    targets: frozenset[str] | None = None
+    """The nodes that it hits; None: that is learned."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,8 @@ class Series:
             found.append(np.frombuffer(repr(node.states).encode(), np.uint8))
         for s in self.stimuli:
             found += [np.frombuffer(s.name.encode(), np.uint8), s.trajectory, s.start, s.end]
+            if s.targets is not None:
+                found.append(np.frombuffer(repr(sorted(s.targets)).encode(), np.uint8))
         return found
 
     def with_stimuli(self, stimuli: Sequence[Stimulus]) -> Series:
@@ -115,7 +120,12 @@ class Series:
         for s in self.stimuli:
             inside = new[s.trajectory] >= 0
             stimuli.append(
-                Stimulus(s.name, new[s.trajectory[inside]], s.start[inside], s.end[inside])
+                replace(
+                    s,
+                    trajectory=new[s.trajectory[inside]],
+                    start=s.start[inside],
+                    end=s.end[inside],
+                )
             )
         labels = tuple(self.trajectories[i] for i in kept)
         return _on_one_grid(self.names, nodes, self.time_unit, labels, tuple(stimuli))
@@ -142,6 +152,7 @@ def series_from_observations(
 def stimuli_from_frame(frame: pd.DataFrame, trajectories: Sequence[object]) -> list[Stimulus]:
     """name, trajectory, start, end: an empty trajectory means all of them."""
     number = {label: i for i, label in enumerate(trajectories)}
+    known = known_targets(frame)
     found: dict[str, list[tuple[int, float, float]]] = {}
     for name, label, start, end in zip(
         frame["name"], frame["trajectory"], frame["start"], frame["end"]
@@ -156,10 +167,11 @@ def stimuli_from_frame(frame: pd.DataFrame, trajectories: Sequence[object]) -> l
         found.setdefault(str(name), []).extend((d, start, end) for d in hit)
     stimuli = []
     for name, spans in found.items():
-        d, start, end = (np.array(x) for x in zip(*spans))
-        stimuli.append(
-            Stimulus(name, d.astype(np.int64), start.astype(np.float64), end.astype(np.float64))
-        )
+        targets = frozenset(known[name]) if name in known else None
+        # a stimulus has a row for each of its known targets
+        d, start, end = (np.array(x) for x in zip(*dict.fromkeys(spans)))
+        times = start.astype(np.float64), end.astype(np.float64)
+        stimuli.append(Stimulus(name, d.astype(np.int64), *times, targets))
     return stimuli
 
 

@@ -11,7 +11,7 @@ medium, light. Only its times are known.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from asterism.data import columns
 from asterism.data.labels import as_names, encode
-from asterism.data.measurements import Intervals, objects
+from asterism.data.measurements import Intervals, NodeMeasurements, objects
+from asterism.data.numbers import MISSING_TEXT
 from asterism.data.problems import Problems
 from asterism.data.table_reader import TableReader
 from asterism.errors import DataError, quoted
@@ -29,8 +30,13 @@ from asterism.numerics.arrays import BoolArray, FloatArray, IntArray
 
 COLUMNS = ("trajectory", "node", "start", "end", "state")
 STIMULI_COLUMNS = ("name", "trajectory", "start", "end")
+#: a further column of stimuli: the node that a stimulus is known to act on
+TARGET = "node"
 #: the states of a stimulus as a node
 OFF, ON = "off", "on"
+#: cells of a column that say that no stimulus is on, and that it is
+_OFF_CELLS = {*MISSING_TEXT, OFF, "none", "no", "0", "control", "false"}
+_ON_CELLS = {ON, "yes", "1", "true"}
 
 
 def read_interventions(
@@ -70,11 +76,14 @@ def read_stimuli(
     trajectories: Sequence[object],
     start: FloatArray,
     end: FloatArray,
+    nodes: Sequence[str],
     comma: str | None = None,
 ) -> pd.DataFrame:
     """Check a table of stimuli: one row per name and trajectory, with its times filled in."""
-    table = _opened(frame, "stimuli", ("name", "trajectory"), STIMULI_COLUMNS, comma)
+    known = (*STIMULI_COLUMNS, TARGET)
+    table = _opened(frame, "stimuli", ("name", "trajectory"), known, comma)
     name, raw = table.labels("name"), table.cells("trajectory")
+    target = _targets(table, name, nodes)
     everywhere = columns.missing(raw)
     place = _numbered(table, as_names(raw), trajectories, ~everywhere)
     begin, stop = table.bounds("start"), table.bounds("end")
@@ -89,13 +98,94 @@ def read_stimuli(
                 f"of the stimulus {str(name[i])!r} nothing lies in a trajectory",
                 row=int(table.rows[i]),
             )
+        own = str(name[i]).strip()
         rows += [
-            (str(name[i]).strip(), trajectories[int(hit[j])], float(first[j]), float(last[j]))
+            (own, trajectories[int(hit[j])], float(first[j]), float(last[j]), target[i])
             for j in inside
         ]
     table.problems.raise_errors()
-    found = pd.DataFrame(rows, columns=list(STIMULI_COLUMNS))
-    return found.astype({"name": object, "trajectory": object, "start": float, "end": float})
+    found = pd.DataFrame(rows, columns=list(known))
+    found = found.astype(dict.fromkeys(("name", "trajectory", TARGET), object))
+    found = found.astype({"start": float, "end": float})
+    return found if any(target) else found.drop(columns=TARGET)
+
+
+def _targets(table: TableReader, name: NDArray[Any], nodes: Sequence[str]) -> list[str]:
+    """The node that each row says the stimulus acts on; "" where it is to be found."""
+    if not table.has(TARGET):
+        return [""] * len(name)
+    raw = table.cells(TARGET)
+    empty = columns.missing(raw)
+    node = objects(str(one).strip() for one in raw)
+    known = f"the nodes are {quoted(nodes)}"
+    table.note(
+        ~empty & ~np.isin(node, list(nodes)), f"{{value}} is not a node; {known}", value=node
+    )
+    for own in dict.fromkeys(map(str, name)):
+        here = empty[name.astype(str) == own]
+        if here.any() and not here.all():
+            table.tell(
+                f"the stimulus {own!r} names its nodes in some rows only; name them in all, or in "
+                "none to have them found"
+            )
+    return ["" if none else str(one) for none, one in zip(empty, node)]
+
+
+def known_targets(stimuli: pd.DataFrame) -> dict[str, set[str]]:
+    """Of the stimuli whose nodes were given, which these are."""
+    if TARGET not in stimuli:
+        return {}
+    told = stimuli[stimuli[TARGET] != ""]
+    return {str(name): set(own[TARGET]) for name, own in told.groupby("name", sort=False)}
+
+
+def stimuli_in_column(
+    name: str,
+    record: NodeMeasurements,
+    trajectories: Sequence[object],
+    measured: Iterable[tuple[object, float]],
+) -> pd.DataFrame:
+    """Stimuli by a column that says at every time whether one is on, or which.
+
+    Numbers above zero, and words such as "on" and "yes", stand for a stimulus with the name of the
+    column; other words for one of that name. It lasts from the first time that says so to the next
+    that does not, or to the end of the trajectory; from the start if the first time says so. At the
+    times in ``measured`` (trajectory, time) an empty cell says that none is on.
+    """
+    if record.likelihood is not None:
+        raise DataError(f"{name!r} holds likelihoods, so it cannot be read as a stimulus")
+    says: dict[object, dict[float, str]] = {}
+    for d, time, cell, row in zip(record.trajectory, record.time, record.value, record.row):
+        own, now = says.setdefault(trajectories[d], {}), _stimulus_of(name, cell)
+        if own.setdefault(float(time), now) != now:
+            raise DataError(
+                f"column {name!r} says {own[float(time)] or OFF!r} and {now or OFF!r} at time "
+                f"{time:g} of trajectory {trajectories[d]!r} (row {row}): what is the same for all "
+                "nodes has one value at a time"
+            )
+    for trajectory, time in measured:
+        says.setdefault(trajectory, {}).setdefault(time, "")
+    rows: list[tuple[str, object, float, float]] = []
+    for trajectory, by_time in says.items():
+        on, since = "", np.nan
+        for k, (time, now) in enumerate(sorted(by_time.items())):
+            if now != on:
+                if on:
+                    rows.append((on, trajectory, since, time))
+                on, since = now, time if k else np.nan
+        if on:
+            rows.append((on, trajectory, since, np.nan))
+    return pd.DataFrame(rows, columns=list(STIMULI_COLUMNS))
+
+
+def _stimulus_of(column: str, cell: Any) -> str:
+    """The name of the stimulus that a cell says is on; "" for none."""
+    if not isinstance(cell, str):
+        return column if float(cell) > 0.0 else ""
+    text = cell.strip()
+    if text.lower() in _OFF_CELLS:
+        return ""
+    return column if text.lower() in _ON_CELLS else text
 
 
 def stimulus_paths(

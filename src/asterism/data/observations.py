@@ -29,6 +29,7 @@ from asterism.data.measurements import (
     NodeMeasurements,
     no_intervals,
     objects,
+    wide_keys,
 )
 from asterism.data.panel_records import (
     exact_entries,
@@ -346,18 +347,35 @@ class Observations:
         )
         return replace(self, interventions=found)
 
-    def with_stimuli(self, frame: pd.DataFrame, comma: str | None = None) -> Observations:
+    def with_stimuli(self, frame: pd.DataFrame | str, comma: str | None = None) -> Observations:
         """The same observations, during which something from outside acted on some nodes.
 
         ``frame`` has the columns name, trajectory, start, end: a drug, a change of medium. An empty
         trajectory means all of them, an empty start or end that of the trajectory. Which nodes a
-        stimulus acts on is learned (``StructureLearner.targets_``). A table without rows says that
-        nothing acted. ``comma`` is as for :meth:`from_frame`.
+        stimulus acts on is learned (``StructureLearner.targets_``); where you know it, a column
+        ``node`` says it, in one row per node. A table without rows says that nothing acted.
+
+        Instead of a table, the name of a column that was read as a node: it says at every time
+        whether the stimulus is on (a number above zero, or "on", "yes", "true"), or by what name,
+        and is a node no longer. ``comma`` is as for :meth:`from_frame`.
         """
+        data = self
+        if isinstance(frame, str):
+            positions(tuple(self.measurements), [frame], "node")
+            record = self.measurements[frame]
+            data = self._with_nodes([node for node in self.nodes if node != frame])
+            frame = data.stimuli_in_column(frame, record, self.trajectories)
         found = set_by_hand.read_stimuli(
-            as_pandas(frame), self.trajectories, self.start, self.end, comma
+            as_pandas(frame), data.trajectories, data.start, data.end, data.nodes, comma
         )
-        return replace(self, stimuli=found)
+        return replace(data, stimuli=found)
+
+    def stimuli_in_column(
+        self, name: str, record: NodeMeasurements, trajectories: Sequence[object]
+    ) -> pd.DataFrame:
+        """name, trajectory, start, end, read from a column that the table has beside its nodes."""
+        measured = [(self.trajectories[d], time) for d, time in wide_keys(self)]
+        return set_by_hand.stimuli_in_column(name, record, trajectories, measured)
 
     def stimuli_as_nodes(self) -> Observations:
         """The same observations with every stimulus as a node that is "off" or "on".
@@ -384,6 +402,9 @@ class Observations:
             events=self.events.renamed(nodes),
             intervals=self.intervals.renamed(nodes),
             interventions=self.interventions.renamed(nodes),
+            stimuli=self.stimuli
+            if self.stimuli is None or set_by_hand.TARGET not in self.stimuli
+            else self.stimuli.replace({set_by_hand.TARGET: dict(nodes)}),
         )
 
     def scale_time(self, factor: float) -> Observations:

@@ -20,6 +20,7 @@ from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError, TooLargeError
 from asterism.learning.learner_settings import as_object
 from asterism.numerics.progress import LongPart, ProgressListener, listener_for
+from asterism.results.edge_sets import edge_list
 
 if TYPE_CHECKING:
     from asterism.learning.search.structure_learner import StructureLearner
@@ -75,8 +76,7 @@ def held_out_gain(
         raise DataError(
             f"{n_folds} folds cannot be made of {n} trajectories; give a number from 2 to {n}."
         )
-    prior = as_object("structure_prior", learner.structure_prior)
-    prior = replace(prior, required=(), min_parents=0)
+    alone = _without_edges(learner, data)
     order = np.random.default_rng(seed).permutation(n)
     gains = []
     listener = listener_for(progress)
@@ -86,8 +86,7 @@ def held_out_gain(
         out = np.sort(order[fold::n_folds])
         known = data[np.setdiff1d(np.arange(n), out)]
         with_edges = anew(learner).fit(known, progress=part)
-        without = anew(learner, max_parents=0, method="star", structure_prior=prior)
-        without.fit(known, progress=part)
+        without = anew(learner, method="star", **alone).fit(known, progress=part)
         new = data[out]
         gains.append(
             log_probabilities(with_edges, new, part) - log_probabilities(without, new, part)
@@ -98,3 +97,15 @@ def held_out_gain(
         listener.advance()
     listener.finish()
     return pd.concat(gains)
+
+
+def _without_edges(learner: StructureLearner, data: Observations) -> dict[str, Any]:
+    """Settings of a learner that finds no edges; stimuli still act on nodes that jump."""
+    prior = as_object("structure_prior", learner.structure_prior)
+    prior = replace(prior, required=(), min_parents=0)
+    stimuli = [] if data.stimuli is None else list(dict.fromkeys(data.stimuli["name"]))
+    if not stimuli or learner.network_.drifts:
+        return {"max_parents": 0, "structure_prior": prior}
+    pairs = [(a, b) for a in data.nodes for b in data.nodes if a != b]
+    prior = replace(prior, forbidden=[*edge_list(prior.forbidden, "forbidden"), *pairs])
+    return {"max_parents": len(stimuli), "structure_prior": prior}

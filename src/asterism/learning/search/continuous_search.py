@@ -256,8 +256,17 @@ def _measured_share(series: Series) -> float:
 
 def _sampled_share(settings: StructureSettings, series: Series) -> float:
     """The weight of the draws in the probabilities: all, half, or none."""
+    known = any(stimulus.targets is not None for stimulus in series.stimuli)
     if settings.method == "sample":
+        if known:
+            raise ModelError(
+                "Graphs of continuous nodes are not drawn yet where it is known whom a stimulus "
+                "acts on; leave the column 'node' of the stimuli out, or use ",
+                *(Setting("method", AUTO), "."),
+            )
         return 1.0
+    if known:
+        return 0.0
     few = len(series.nodes) <= _ALL_FAMILIES
     return 0.5 if settings.method == AUTO and few and _measured_share(series) < _COMPLETE else 0.0
 

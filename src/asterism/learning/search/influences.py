@@ -2,7 +2,8 @@
 
 A stimulus becomes an exogenous node with the states "off" and "on" that everything else may have as
 a parent: the rates of a node that it hits differ while it is on. It is listed in ``targets_`` and
-not among the edges, and it does not count as a parent where graphs are drawn.
+not among the edges, and it does not count as a parent where graphs are drawn. Where it is known
+whom it hits, those edges are required and all others of the stimulus forbidden.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from dataclasses import replace
 
 import pandas as pd
 
-from asterism.data.interventions import OFF, ON
+from asterism.data.interventions import OFF, ON, known_targets
 from asterism.data.observations import Observations
 from asterism.learning.search.found import SearchResult
 from asterism.learning.search.settings import StructureSettings
+from asterism.results.edge_sets import edge_list
 
 
 def with_stimuli(
@@ -28,6 +30,14 @@ def with_stimuli(
     told = replace(
         settings, exogenous=(*settings.exogenous, *names), states=states, influences=names
     )
+    if known := known_targets(data.stimuli):
+        hit = [(name, node) for name, own in known.items() for node in data.nodes if node in own]
+        spared = [(name, node) for name in known for node in data.nodes if node not in known[name]]
+        told = replace(
+            told,
+            required=[*edge_list(settings.required, "required"), *hit],
+            forbidden=[*edge_list(settings.forbidden, "forbidden"), *spared],
+        )
     return told, data.stimuli_as_nodes()
 
 
