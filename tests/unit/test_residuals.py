@@ -66,3 +66,46 @@ def test_what_was_not_looked_at_is_said() -> None:
     few = learned(seen[:5])
     assert "at least 8 trajectories" in few.checks_left_out_
     assert not any(isinstance(one, MoveTogether) for one in few.checks_)
+
+
+def two_levels(oddity: str) -> am.Observations:
+    """A and B jump between 0 and 1, with noise of .2; ``oddity`` says what A's values also have."""
+    rng = np.random.default_rng(8)
+    rows = []
+    for d in range(16):
+        state, shift = rng.integers(0, 2, 2), rng.normal(0.0, 0.5)
+        for t in np.arange(0.0, 10.0, 0.5):
+            state = np.where(rng.random(2) < 0.2, 1 - state, state)
+            noise = rng.normal(0.0, 0.2, 2)
+            if oddity == "outliers":
+                noise[0] = 0.2 * rng.standard_t(2)
+            if oddity == "shifted trajectories":
+                noise[0] += shift
+            rows.append((d, t, *(state + noise)))
+    return am.Observations.from_frame(pd.DataFrame(rows, columns=["trajectory", "time", *"AB"]))
+
+
+@pytest.mark.parametrize("oddity", ["outliers", "shifted trajectories", ""])
+@pytest.mark.parametrize("emission", [NOISE, am.Gaussian(levels=2, learn=True)])
+def test_what_a_given_emission_cannot_describe_is_named(oddity: str, emission: am.Gaussian) -> None:
+    learner = am.StructureLearner(emission, 1, method="star", n_jobs=1).fit(two_levels(oddity))
+    assert [(one.what, one.node) for one in learner.checks_] == ([(oddity, "A")] if oddity else [])
+    option = {"outliers": "--emission t", "shifted trajectories": "--offset", "": ""}[oddity]
+    assert all(option in told for told in sentences(learner.checks_))
+    if oddity:
+        assert learner.checks_[0].gain > 3.0
+
+
+def test_edges_into_shifted_nodes_say_so() -> None:
+    required = am.StructurePrior(required=[("B", "A"), ("A", "B")])
+    learner = am.StructureLearner(NOISE, 1, method="star", structure_prior=required, n_jobs=1)
+    edges = learner.fit(two_levels("shifted trajectories")).edges_.set_index("child")
+    assert edges["caveat"].to_dict() == {"A": "could be shifted trajectories", "B": ""}
+
+
+def test_what_the_evidence_chose_is_not_looked_at_again() -> None:
+    for oddity in ("outliers", "shifted trajectories"):
+        assert am.StructureLearner(method="star", n_jobs=1).fit(two_levels(oddity)).checks_ == []
+    given = am.StudentT((0.0, 1.0), 0.2, df=2.0)
+    learner = am.StructureLearner(given, 1, method="star", n_jobs=1).fit(two_levels("outliers"))
+    assert learner.checks_ == []

@@ -175,6 +175,7 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
             if search.screened and not found.moving:
                 around.enter_context(compiling_ahead())
             learner.fit(data, progress=progress)
+        learner.checks_ = learner._checked(decided=found.levels)
         late = stimuli_in_words(learner)
         if learner.stage_:
             flags = "" if found.moving else " (--method, --minutes)"
@@ -193,12 +194,17 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
             with console.busy("Comparing edges with unmeasured causes"):
                 causes = learner.unmeasured_causes(data)
             record["unmeasured_causes"] = _recorded(causes)
+            from asterism.learning.search.measured_oddly import OddMeasurements
             from asterism.learning.search.rate_factors import RateFactor, sentences
+            from asterism.learning.search.residuals import MoveTogether
 
             checks = learner.checks_
             record["rate_factors"] = _recorded(c for c in checks if isinstance(c, RateFactor))
-            pairs = [c for c in checks if not isinstance(c, RateFactor)]
+            pairs = [c for c in checks if isinstance(c, MoveTogether)]
             record["moving_together"] = _recorded(pairs[:_PAIRS_RECORDED])
+            record["odd_measurements"] = _recorded(
+                c for c in checks if isinstance(c, OddMeasurements)
+            )
             record["not_checked"] = learner.checks_left_out_
             if record["not_checked"]:
                 console.say(record["not_checked"])

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import polygamma
 
+from asterism.learning.search.measured_oddly import OddMeasurements, odd_sentences
 from asterism.learning.search.residuals import (
     FEWEST_TRAJECTORIES,
     MOST_NODES,
@@ -67,8 +68,12 @@ class RateFactor:
         return "trajectories differ" if self.what == TRAJECTORIES else "could be a trend"
 
 
-def sentences(checks: Sequence[RateFactor | MoveTogether]) -> list[str]:
-    """What was found in words: at most one sentence of trajectories, of time, and of pairs."""
+#: what a check may find
+Check = RateFactor | MoveTogether | OddMeasurements
+
+
+def sentences(checks: Sequence[Check]) -> list[str]:
+    """What was found in words: at most one sentence of each kind."""
     factors = [one for one in checks if isinstance(one, RateFactor)]
     told = []
     for what in _KINDS:
@@ -90,10 +95,11 @@ def sentences(checks: Sequence[RateFactor | MoveTogether]) -> list[str]:
             f"Could it be something else? {said}. The model has factors for that, so edges into "
             f"them need not stand for it. {todo}."
         )
-    return told + pair_sentences([one for one in checks if isinstance(one, MoveTogether)])
+    told += pair_sentences([one for one in checks if isinstance(one, MoveTogether)])
+    return told + odd_sentences([one for one in checks if isinstance(one, OddMeasurements)])
 
 
-def with_caveats(edges: pd.DataFrame, checks: Sequence[RateFactor | MoveTogether]) -> pd.DataFrame:
+def with_caveats(edges: pd.DataFrame, checks: Sequence[Check]) -> pd.DataFrame:
     """Edges shown into nodes of a likely check say so, where they have no caveat yet."""
     edges = edges.copy()
     for one in checks:

@@ -7,7 +7,7 @@ measurements to ``task.py``; ``found.py`` turns scored families into probabiliti
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     import networkx
     import xarray
 
-    from asterism.learning.search.rate_factors import RateFactor
-    from asterism.learning.search.residuals import MoveTogether
+    from asterism.learning.search.rate_factors import Check
     from asterism.learning.search.sampled import SampledGraphs
     from asterism.learning.search.unmeasured import UnmeasuredCause
 
@@ -396,17 +395,29 @@ class StructureLearner(Estimator):
         return log_probabilities(self, data, progress)
 
     @cached_property
-    def checks_(self) -> list[RateFactor | MoveTogether]:
+    def checks_(self) -> list[Check]:
         """Do trajectories differ in a node's rates, do these change, do nodes move together?
 
         First the factors on rates, the surest first; then pairs of nodes without an edge, the most
-        remarkable first. Only where graphs were drawn with the default prior of rates. A likely one
-        is a ``caveat`` of the edges into its nodes. ``checks_left_out_`` says what was not checked.
+        remarkable first: only where graphs were drawn with the default prior of rates. Then
+        outliers and shifted trajectories in columns whose Gaussian noise you gave. A likely one is
+        a ``caveat`` of the edges into its nodes. ``checks_left_out_`` says what was not checked.
         """
+        given = self.emission if isinstance(self.emission, Mapping) else {}
+        left_open = isinstance(self.emission, str | Mapping)
+        levels = self._result.levels if left_open else ()
+        return self._checked(decided=[one.node for one in levels if one.node not in given])
+
+    def _checked(self, decided: Collection[str]) -> list[Check]:
+        """All checks; the measurements of ``decided`` nodes were looked at before the search."""
+        from asterism.learning.search.measured_oddly import measured_oddly
         from asterism.learning.search.rate_factors import rate_factors
         from asterism.learning.search.residuals import moving_together
 
-        return [*rate_factors(self._result), *moving_together(self._result)]
+        found: list[Check] = [*rate_factors(self._result), *moving_together(self._result)]
+        if isinstance(getattr(self, "_observations", None), Observations):
+            found += measured_oddly(self.emission_, self._observations, decided)
+        return found
 
     @property
     def checks_left_out_(self) -> str:
