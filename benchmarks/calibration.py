@@ -19,7 +19,7 @@ from common import option_parser
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import asterism as am
-from asterism.learning.search.settings import StructureSettings, structure_prior
+from asterism.learning.search.settings import StructureSettings, numbered_prior
 from asterism.sampling.diagnose import Diagnosis
 from asterism.sampling.model_posterior import RunPlan, SampledModels, sample_models
 from asterism.sampling.model_setup import PriorChoice, candidates_of, model_setup
@@ -33,7 +33,7 @@ EMISSION = am.Gaussian((-1.0, 1.0), NOISE)
 def draw_network(seed: int, n_nodes: int) -> am.Network:
     rng = np.random.default_rng(seed)
     nodes = [f"n{i}" for i in range(n_nodes)]
-    prior = structure_prior(nodes)
+    prior = numbered_prior(nodes)
     parents: dict[str, list[str]] = {}
     rates: dict[str, Any] = {}
     initial: dict[str, Any] = {}
@@ -53,7 +53,7 @@ def sampled_edges(
     network: am.Network, obs: am.Observations, n_sweeps: int, seed: int
 ) -> tuple[np.ndarray, Diagnosis]:
     nodes = network.nodes
-    prior = structure_prior(nodes)
+    prior = numbered_prior(nodes)
     empty = am.Network(
         {n: [] for n in nodes}, {n: [[-1.0, 1.0], [1.0, -1.0]] for n in nodes}, network.states
     )

@@ -56,7 +56,7 @@ def other_parts(scorer: FamilyScorer, data: am.Observations) -> dict[str, float]
     choose_kind(*records[0])  # compile
     kinds = seconds(lambda: [choose_kind(*record) for record in records[1:]])
     single = scorer.combined(scorer.single_parents()[1])
-    prior = am.StructureLearner().search_settings().structure_prior(scorer.series.names)
+    prior = am.StructureLearner().search_settings().numbered_prior(scorer.series.names)
     rows = [family_rows(prior, child, single[child]) for child in range(SOME + 1)]
     scorer.families(0, rows[0])  # compile
     families = seconds(lambda: [scorer.families(c, rows[c]) for c in range(1, SOME + 1)])

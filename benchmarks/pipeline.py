@@ -78,7 +78,9 @@ def by_clusters(which: str, seed: int) -> dict[str, Any]:
 def learned(which: str, seed: int, prior: am.GammaPrior = LEARNERS_PRIOR) -> dict[str, Any]:
     """By the star, all scores, from which every tempering follows; then by sampling from there."""
     case = SETS[which](seed)
-    settings = StructureSettings(emission=COUNTED, n_jobs=1, prior=prior, tempering=1.0)
+    settings = StructureSettings(
+        emission=COUNTED, n_jobs=1, prior=prior, accuracy=am.Accuracy(tempering=1.0)
+    )
     begin = time.process_time()
     search = search_observations(settings, case.observations, Silent())
     found = result_of(search, case.observations)

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.flat_settings import regrouped
 
 import asterism as am
-from asterism.learning.search.settings import structure_prior
+from asterism.learning.search.settings import numbered_prior
 
 RESULTS = Path(__file__).resolve().parent / "results"
 SHAPES = (0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
@@ -83,7 +83,7 @@ def pairs(network: Any) -> tuple[list[tuple[str, str]], np.ndarray]:
 def tempered(learner: Any, factor: float, every: list[tuple[str, str]]) -> np.ndarray:
     """Edge probabilities as they would be with another factor."""
     found = learner._found
-    prior = structure_prior(found.nodes, 2, edge_log_odds="sparse")
+    prior = numbered_prior(found.nodes, 2, am.StructurePrior())
     columns = {}
     for child, table in enumerate(found.tables):
         weights = table.tempered_by(factor, prior.log_prior(child, table.parents))

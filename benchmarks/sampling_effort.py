@@ -27,7 +27,7 @@ from tests.reference.path_sampler import ReferenceSampler, state_at
 from tests.reference.structure_posterior import Measured, sample_graphs
 
 import asterism as am
-from asterism.learning.search.settings import structure_prior
+from asterism.learning.search.settings import numbered_prior
 from asterism.sampling.diagnose import effective_size
 from asterism.sampling.kept_draws import KeptDraws
 from asterism.sampling.model_chains import run_model_chain, start_model_chain
@@ -146,7 +146,7 @@ def graphs() -> tuple[tuple[float, float, int], tuple[float, float, int]]:
     paths = am.simulate(network, N_TRAJECTORIES, duration=12.0, seed=1000)
     seen = am.observe(paths, EMISSION, N_POINTS, seed=2000)
     nodes = network.nodes
-    prior = structure_prior(nodes)
+    prior = numbered_prior(nodes)
     families = [prior.families(n) for n in range(6)]
     flips = [[-1.0, 1.0], [1.0, -1.0]]
     empty = am.Network({n: [] for n in nodes}, dict.fromkeys(nodes, flips), network.states)

@@ -10,7 +10,7 @@ from asterism.data._path_statistics import JumpArrays
 from asterism.learning.search import complete
 from asterism.learning.search._complete_score import family_statistics
 from asterism.learning.search.complete import CompleteScorer
-from asterism.learning.search.settings import structure_prior
+from asterism.learning.search.settings import numbered_prior
 from asterism.learning.search.structure_prior import family_tuple
 from tests.paper_settings import paper_learner
 from tests.reference.complete_score import family_score
@@ -31,7 +31,7 @@ def mixed_paths(seed: int = 0) -> am.Trajectories:
 @pytest.mark.parametrize("child", range(4))
 def test_every_family_of_up_to_three_parents(child: int) -> None:
     paths = mixed_paths()
-    families = structure_prior(paths.nodes, 3).families(child)
+    families = numbered_prior(paths.nodes, 3).families(child)
     assert len(families) == 8
     scorer = CompleteScorer.prepare(paths, am.GammaPrior(2.5, 1.3))
     expected = [family_score(paths, child, family_tuple(f), 2.5, 1.3) for f in families]
@@ -40,7 +40,7 @@ def test_every_family_of_up_to_three_parents(child: int) -> None:
 
 def test_allowed_transitions_only() -> None:
     paths = mixed_paths()
-    families = structure_prior(paths.nodes, 2).families(2)
+    families = numbered_prior(paths.nodes, 2).families(2)
     allowed = np.ones((4, 4), dtype=bool)
     allowed[3, 0] = allowed[0, 2] = False
     scorer = CompleteScorer.prepare(paths, am.GammaPrior(5.0, 2.0), {paths.nodes[2]: allowed})
@@ -64,7 +64,7 @@ def test_tables_are_the_paths_own_statistics() -> None:
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     net = am.random_network(14, max_parents=2, min_parents=1, seed=1)
     paths = am.simulate(net, n_trajectories=4, duration=5.0, seed=1)
-    families = structure_prior(paths.nodes, 2).families(5)
+    families = numbered_prior(paths.nodes, 2).families(5)
     scorer = CompleteScorer.prepare(paths, am.GammaPrior(5.0, 2.0))
     whole = scorer.scores(5, families)
     monkeypatch.setattr(complete, "BLOCK_BYTES", 1)

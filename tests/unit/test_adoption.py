@@ -13,7 +13,7 @@ import asterism as am
 from asterism.learning.search.found import FamilyTable
 from asterism.learning.search.score import GraphSolution, Parents
 from asterism.learning.search.screened import Refusals, adopt, propose
-from asterism.learning.search.settings import StructureSettings, structure_prior
+from asterism.learning.search.settings import StructureSettings, numbered_prior
 from asterism.learning.search.task import SearchRun, prepare
 from asterism.learning.tasks import Silent
 from tests.paper_settings import paper_learner
@@ -54,7 +54,7 @@ class ScoresByGraph:
 
 
 def task_with(worth: dict[tuple[int, tuple[int, ...]], float]) -> Any:
-    prior = structure_prior(NODES, 1, (), (), (), None)
+    prior = numbered_prior(NODES, 1)
     settings = SimpleNamespace(n_jobs=1)
     scorer = ScoresByGraph(worth)
     search: Any = SimpleNamespace(
@@ -147,7 +147,10 @@ def test_a_solve_that_runs_away_is_given_up_and_names_the_nodes(
     much_data: tuple[am.Observations, am.Gaussian],
 ) -> None:
     settings = StructureSettings(
-        emission=much_data[1], prior=am.GammaPrior(5, 10), time_step=0.9, n_jobs=1
+        emission=much_data[1],
+        prior=am.GammaPrior(5, 10),
+        accuracy=am.Accuracy(time_step=0.9),
+        n_jobs=1,
     )
     scorer = prepare(settings, much_data[0], Silent()).scorer
     single = scorer.solve(((), (), ()), n_jobs=1)

@@ -32,7 +32,9 @@ def seen() -> tuple[am.Observations, am.Gaussian]:
 def test_both_ways_to_solve_a_graph_agree(
     seen: tuple[am.Observations, am.Gaussian], method: str, digamma: bool
 ) -> None:
-    settings = StructureSettings(emission=seen[1], method=method, digamma=digamma)
+    settings = StructureSettings(
+        emission=seen[1], method=method, accuracy=am.Accuracy(digamma=digamma)
+    )
     scorer = prepare(settings, seen[0], Silent()).scorer
     graph = ((4,), (0,), (0,), (1, 2), (1,))
     in_one = scorer.solve(graph)

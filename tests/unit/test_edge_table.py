@@ -11,7 +11,7 @@ import pytest
 
 import asterism as am
 from asterism.errors import ModelError
-from asterism.learning.search.settings import StructureSettings, structure_prior
+from asterism.learning.search.settings import StructureSettings, numbered_prior
 from tests.flat_settings import regrouped
 
 NODES = ("A", "B", "C", "D", "E")
@@ -30,16 +30,19 @@ def enumerated(prior, child):
     "options",
     [
         {},
-        {"edge_log_odds": "sparse"},
-        {"edge_log_odds": "sparse", "max_parents": 3, "min_parents": 1},
-        {"family_prior": "by_size", "required": [("B", "A")], "max_parents": 3},
-        {"edge_log_odds": {("B", "A"): 3.0, ("C", "A"): -40.0}, "forbidden": [("D", "A")]},
-        {"edge_log_odds": "sparse", "edge_prior": {("B", "A"): 0.9, ("E", "A"): 0.001}},
+        {"edge": "sparse"},
+        {"edge": "sparse", "max_parents": 3, "min_parents": 1},
+        {"edge": "by_size", "required": [("B", "A")], "max_parents": 3},
+        {"edge": {("B", "A"): 3.0, ("C", "A"): -40.0}, "forbidden": [("D", "A")]},
+        {"edge": "sparse", "probabilities": {("B", "A"): 0.9, ("E", "A"): 0.001}},
         {"max_parents": 0},
     ],
 )
 def test_prior_probabilities_agree_with_a_list_of_all_families(options):
-    prior = structure_prior(NODES, **options)
+    options = dict(options)
+    max_parents = options.pop("max_parents", None)
+    known = am.StructurePrior(**{"edge": "uniform", **options})
+    prior = numbered_prior(NODES, max_parents, known)
     for child in range(2):
         np.testing.assert_allclose(
             prior.edge_probabilities(child), enumerated(prior, child), atol=1e-12
@@ -50,15 +53,15 @@ def test_sparse_expects_less_than_one_parent_per_node_and_half_of_that_from_path
     settings = StructureSettings()
     for n in (3, 10, 40):
         nodes = tuple(f"N{i}" for i in range(n))
-        measured = settings.structure_prior(nodes).edge_probabilities(0).sum()
-        paths = settings.structure_prior(nodes, from_paths=True).edge_probabilities(0).sum()
+        measured = settings.numbered_prior(nodes).edge_probabilities(0).sum()
+        paths = settings.numbered_prior(nodes, from_paths=True).edge_probabilities(0).sum()
         assert 0.45 < measured < 0.9
         assert 0.25 < paths < 0.65 * measured
 
 
 def test_edge_prior_refuses_what_is_no_probability():
     table = pd.DataFrame({"parent": ["B"], "child": ["A"], "probability": [0.7]})
-    prior = structure_prior(NODES, edge_prior=table)
+    prior = numbered_prior(NODES, None, am.StructurePrior(probabilities=table))
     assert prior.pair_log_odds[0][1] == pytest.approx(np.log(0.7 / 0.3))
     for given, words in (
         ({("B", "A"): 1.0}, "must be a probability between 0 and 1"),
@@ -70,7 +73,7 @@ def test_edge_prior_refuses_what_is_no_probability():
         (0.3, "edge_prior must be"),
     ):
         with pytest.raises(ModelError, match=words):
-            structure_prior(NODES, edge_prior=given)
+            numbered_prior(NODES, None, am.StructurePrior(probabilities=given))
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import asterism as am
 from asterism.errors import ModelError
-from asterism.learning.search.settings import structure_prior
+from asterism.learning.search.settings import numbered_prior
 from asterism.learning.search.structure_prior import (
+    NumberedPrior,
     count_families,
     enumerate_families,
     family_rows,
@@ -20,6 +22,12 @@ from asterism.learning.search.structure_prior import (
 )
 
 NODES = ("A", "B", "C", "D", "E")
+
+
+def numbered(max_parents: object = None, **known: object) -> NumberedPrior:
+    """What is known of the nodes; every set of parents is as probable unless it says otherwise."""
+    prior = am.StructurePrior(**{"edge": "uniform", **known})  # type: ignore[arg-type]
+    return numbered_prior(NODES, max_parents, prior)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("largest", range(5))
@@ -54,8 +62,7 @@ def test_rows_from_plain_sets() -> None:
 
 
 def test_constraints_shape_the_families() -> None:
-    prior = structure_prior(
-        NODES,
+    prior = numbered(
         max_parents={"A": 1, "B": 3},
         exogenous=["E"],
         required=[("C", "B")],
@@ -75,8 +82,7 @@ def test_constraints_shape_the_families() -> None:
 
 
 def test_the_fewest_parents() -> None:
-    prior = structure_prior(
-        NODES,
+    prior = numbered(
         max_parents=2,
         min_parents={"A": 1, "B": 2, "C": 1, "E": 1},
         exogenous=["E"],
@@ -94,13 +100,12 @@ def test_the_fewest_parents() -> None:
 
 
 def test_every_number_of_parents_can_be_equally_probable() -> None:
-    prior = structure_prior(
-        NODES,
+    prior = numbered(
         max_parents=3,
-        family_prior="by_size",
+        edge="by_size",
         required=[("A", "B")],
         forbidden=[("C", "D")],
-        edge_log_odds={("E", "C"): 0.5},
+        probabilities={("E", "C"): 1.0 / (1.0 + np.exp(-0.5))},
     )
     for child, sizes in ((0, [0, 1, 2, 3]), (1, [1, 2, 3]), (3, [0, 1, 2, 3])):
         rows = prior.families(child)
@@ -119,25 +124,25 @@ def test_edges_may_come_as_graph_or_table() -> None:
     graph = nx.DiGraph([("A", "B"), ("C", "D")])
     table = pd.DataFrame({"parent": ["A", "C"], "child": ["B", "D"]})
     for edges in (graph, table, [("A", "B"), ["C", "D"]]):
-        assert structure_prior(NODES, required=edges).required == {1: (0,), 3: (2,)}
+        assert numbered(required=edges).required == {1: (0,), 3: (2,)}
 
 
 def test_log_odds_add_up_over_edges() -> None:
     rows = family_rows([(), (0,), (0, 2), (2, 3)])
-    assert structure_prior(NODES).log_prior(1, rows).tolist() == [0, 0, 0, 0]
-    scalar = structure_prior(NODES, edge_log_odds=-2.0)
+    assert numbered().log_prior(1, rows).tolist() == [0, 0, 0, 0]
+    scalar = numbered(edge=-2.0)
     assert scalar.log_prior(1, rows).tolist() == [0, -2, -4, -4]
     pairs = {("A", "B"): 1.5, ("C", "B"): -1.0, ("A", "C"): 9.0}
     expected = [0, 1.5, 0.5, -1.0]
-    assert structure_prior(NODES, edge_log_odds=pairs).log_prior(1, rows).tolist() == expected
+    assert numbered(edge=pairs).log_prior(1, rows).tolist() == expected
     table = pd.DataFrame(np.nan, index=list("CA"), columns=["B"])
     table.loc["A", "B"], table.loc["C", "B"] = 1.5, -1.0
-    assert structure_prior(NODES, edge_log_odds=table).log_prior(1, rows).tolist() == expected
+    assert numbered(edge=table).log_prior(1, rows).tolist() == expected
     values = np.zeros((5, 5))
     np.fill_diagonal(values, np.nan)  # the diagonal of a square table is not read
     square = pd.DataFrame(values, index=list(NODES), columns=list(NODES))
     square.loc["D", "B"] = 3.0
-    assert structure_prior(NODES, edge_log_odds=square).log_prior(1, rows)[-1] == 3.0
+    assert numbered(edge=square).log_prior(1, rows)[-1] == 3.0
 
 
 @pytest.mark.parametrize(
@@ -164,19 +169,19 @@ def test_log_odds_add_up_over_edges() -> None:
             {"min_parents": 2, "forbidden": [(p, "B") for p in "ACD"]},
             "'B' needs min_parents=2, but there is only 1 that may",
         ),
-        ({"edge_log_odds": float("nan")}, "edge_log_odds must be a finite number"),
-        ({"edge_log_odds": "likely"}, "edge_log_odds must be a finite number"),
-        ({"edge_log_odds": {("A", "B"): float("inf")}}, "'A' → 'B' must be a finite number"),
-        ({"edge_log_odds": {("A", "X"): 1.0}}, "edge_log_odds names 'X'"),
+        ({"edge": float("nan")}, "edge_log_odds must be a finite number"),
+        ({"edge": "likely"}, "prior of edges is 'likely'"),
+        ({"edge": {("A", "B"): float("inf")}}, "'A' → 'B' must be a finite number"),
+        ({"edge": {("A", "X"): 1.0}}, "edge_log_odds names 'X'"),
         (
-            {"edge_log_odds": pd.DataFrame({"B": [np.nan]}, index=["C"])},
+            {"edge": pd.DataFrame({"B": [np.nan]}, index=["C"])},
             "'C' → 'B' must be a finite number",
         ),
-        ({"edge_log_odds": pd.DataFrame({"X": [0.0]}, index=["C"])}, "edge_log_odds names 'X'"),
-        ({"edge_log_odds": pd.DataFrame({"B": ["x"]}, index=["C"])}, "must hold numbers"),
-        ({"edge_log_odds": pd.DataFrame({"B": [1.0, 2.0]}, index=["C", "C"])}, "row twice"),
+        ({"edge": pd.DataFrame({"X": [0.0]}, index=["C"])}, "edge_log_odds names 'X'"),
+        ({"edge": pd.DataFrame({"B": ["x"]}, index=["C"])}, "must hold numbers"),
+        ({"edge": pd.DataFrame({"B": [1.0, 2.0]}, index=["C", "C"])}, "row twice"),
     ],
 )
 def test_contradictions_are_named(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ModelError, match=message):
-        structure_prior(NODES, **settings)  # type: ignore[arg-type]
+        numbered(**settings)  # type: ignore[arg-type]

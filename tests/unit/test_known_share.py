@@ -52,7 +52,7 @@ def test_scores_count_in_full_where_enough_is_known():
     assert auto.tempering_factor(FULL_SHARE) == auto.tempering_factor(1.0) == 1.0
     assert auto.tempering_factor(0.5 * FULL_SHARE) == pytest.approx(0.25)
     assert auto.tempering_factor(0.0) == LEAST_TEMPERING
-    assert StructureSettings(tempering=0.7).tempering_factor(0.01) == 0.7
+    assert StructureSettings(accuracy=am.Accuracy(tempering=0.7)).tempering_factor(0.01) == 0.7
 
 
 def test_the_default_prior_of_rates_depends_on_what_is_known():

@@ -7,17 +7,17 @@ import pytest
 
 import asterism as am
 from asterism.learning.search.found import FamilyTable, Unscored
-from asterism.learning.search.settings import structure_prior
+from asterism.learning.search.settings import numbered_prior
 
 NODES = ("A", "B", "C", "D", "E")
 CHILD = 4
 
 
 def table_and_truth(
-    family_prior: str = "uniform",
+    edge: str | float = -1.0,
 ) -> tuple[FamilyTable, dict[frozenset[int], float]]:
     """Families of A and B scored; C and D only screened; and all weights, listed by hand."""
-    prior = structure_prior(NODES, 2, edge_log_odds=-1.0, family_prior=family_prior)
+    prior = numbered_prior(NODES, 2, am.StructurePrior(edge))
     gains = np.array([9.0, 9.0, 0.7, -1.3])  # of A and B other numbers count: those of families
     scores = {(): 0.0, (0,): 1.2, (1,): -0.4, (0, 1): 0.9}
     rows = prior.families(CHILD, among=[0, 1])
@@ -39,9 +39,9 @@ def table_and_truth(
     return table, {family: w / total for family, w in weights.items()}
 
 
-@pytest.mark.parametrize("family_prior", ["uniform", "by_size"])
-def test_families_with_an_unscored_parent_enter_the_sum(family_prior: str) -> None:
-    table, truth = table_and_truth(family_prior)
+@pytest.mark.parametrize("edge", [-1.0, "by_size"])
+def test_families_with_an_unscored_parent_enter_the_sum(edge: str | float) -> None:
+    table, truth = table_and_truth(edge)
     expected = [sum(p for family, p in truth.items() if m in family) for m in range(5)]
     np.testing.assert_allclose(table.edge_probabilities(5), expected, rtol=1e-6)
     outside = sum(p for family, p in truth.items() if family & {2, 3})
@@ -60,7 +60,7 @@ def test_drawn_families_have_these_probabilities() -> None:
 def test_of_very_many_parents_the_mean_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     from asterism.learning.search import found
 
-    prior = structure_prior([f"N{i}" for i in range(40)], 1, edge_log_odds=-2.0)
+    prior = numbered_prior([f"N{i}" for i in range(40)], 1, am.StructurePrior(-2.0))
     gains = np.random.default_rng(1).normal(size=39)
     gains[0] = 5.0
     table = FamilyTable.from_pairs([((), 0.0), ((0,), 0.5)])

@@ -132,10 +132,13 @@ def _as_learn_would(table: Table, options: CheckOptions) -> Learnable:
 
 def _check_paths(paths: Trajectories, options: CheckOptions) -> None:
     """Refuse what the learner refuses in complete paths, such as two jumps at one time."""
+    from asterism.learning.learner_settings import StructurePrior
     from asterism.learning.search.complete import check_paths
-    from asterism.learning.search.settings import structure_prior
+    from asterism.learning.search.settings import numbered_prior
 
-    prior = structure_prior(tuple(paths.nodes), options.max_parents, options.exogenous)
+    prior = numbered_prior(
+        tuple(paths.nodes), options.max_parents, StructurePrior(exogenous=options.exogenous)
+    )
     check_paths(paths, prior, None, options.table.ties)
 
 

@@ -156,5 +156,6 @@ def time_scale(
 def _prior_of(learner: StructureLearner, data: Observations | Trajectories) -> NumberedPrior:
     """What the flags say about the graph, but for single edges."""
     from_paths = isinstance(data, Trajectories)
-    settings = replace(learner.search_settings(), edge_prior=None)
-    return settings.structure_prior(tuple(data.nodes), from_paths)
+    settings = learner.search_settings()
+    known = replace(settings.structure_prior, probabilities=None)
+    return replace(settings, structure_prior=known).numbered_prior(tuple(data.nodes), from_paths)

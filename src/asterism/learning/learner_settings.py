@@ -10,6 +10,7 @@ call with an old name is refused with the new one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -78,27 +79,6 @@ class StructurePrior(_Described):
     exogenous: Sequence[str] = ()
     min_parents: int | Mapping[str, int] = 0
 
-    def settings(self) -> dict[str, Any]:
-        """By the names that a search uses."""
-        word = self.edge if isinstance(self.edge, str) else None
-        if word not in (None, SPARSE, UNIFORM, BY_SIZE):
-            raise ModelError(
-                f"The prior of edges is {word!r}; valid are 'sparse', 'uniform', 'by_size', "
-                "log-odds, and a function of child and parents."
-            )
-        own = self.edge if callable(self.edge) else None
-        odds = None if word in (UNIFORM, BY_SIZE) or own is not None else self.edge
-        return {
-            "edge_log_odds": odds,
-            "family_prior": BY_SIZE if word == BY_SIZE else UNIFORM,
-            "family_function": own,
-            "edge_prior": self.probabilities,
-            "required": self.required,
-            "forbidden": self.forbidden,
-            "exogenous": self.exogenous,
-            "min_parents": self.min_parents,
-        }
-
 
 @dataclass(frozen=True, repr=False)
 class Search(_Described):
@@ -135,11 +115,6 @@ class Search(_Described):
     resume: bool = False
     hidden: int = 0
 
-    def settings(self) -> dict[str, Any]:
-        """By the names that a search uses."""
-        own = self.to_dict()
-        return {"search": own.pop("kind"), "n_candidates": own.pop("candidates"), **own}
-
 
 @dataclass(frozen=True, repr=False)
 class Sampling(_Described):
@@ -164,9 +139,10 @@ class Sampling(_Described):
     chains: int = 4
     max_draws: int = 20_000
 
-    def settings(self) -> dict[str, Any]:
-        """By the names that a search uses."""
-        return {"minutes": self.minutes, "n_chains": self.chains, "max_draws": self.max_draws}
+    @property
+    def seconds(self) -> float:
+        """The limit of time; infinite where there is none."""
+        return math.inf if self.minutes is None else 60.0 * self.minutes
 
 
 @dataclass(frozen=True, repr=False)
@@ -198,12 +174,6 @@ class Accuracy(_Described):
     digamma: bool = False
     tempering: float | str = "auto"
     joint_limit: int | None = None
-
-    def settings(self) -> dict[str, Any]:
-        """By the names that a search uses."""
-        own = self.to_dict()
-        del own["joint_limit"]
-        return own
 
 
 #: argument -> what a word, a number or a function stands for

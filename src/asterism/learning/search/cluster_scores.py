@@ -170,10 +170,10 @@ def graph_scorer(search: SearchRun) -> ClusterScorer:
     """The same data, prior and nodes as a search's scorer."""
     scorer, settings = search.scorer, search.settings
     timeline = timeline_of(scorer.evidence)
-    if settings.time_step is not None:
-        grid = build_even_grid(timeline, settings.time_step)
+    if settings.accuracy.time_step is not None:
+        grid = build_even_grid(timeline, settings.accuracy.time_step)
     else:
-        step = _STEP * float(np.sqrt(settings.tolerance / 1e-3))
+        step = _STEP * float(np.sqrt(settings.accuracy.tolerance / 1e-3))
         grid = build_grid(timeline, search.single_nodes.relaxation_rate, step)
     own = {f.name: getattr(scorer, f.name) for f in fields(Scorer)}
     return ClusterScorer(**own, cluster_grid=grid)

@@ -123,8 +123,8 @@ def learn_from_trajectories(
     scorer, constraints = _prepared(settings, paths)
     paths, initial = scorer.paths, _initial(scorer.paths, settings.initial)
     n_families = sum(constraints.n_families(n) for n in constraints.children)
-    screened = settings.search == "screened" or (
-        settings.search == "auto" and n_families > EXHAUSTIVE_LIMIT
+    screened = settings.search.kind == "screened" or (
+        settings.search.kind == "auto" and n_families > EXHAUSTIVE_LIMIT
     )
     if not screened:
         require_memory(
@@ -135,7 +135,7 @@ def learn_from_trajectories(
             ),
         )
     tables = _score_all(scorer, constraints, settings, screened, progress)
-    factor = 1.0 if isinstance(settings.tempering, str) else float(settings.tempering)
+    factor = settings.tempering_factor(1.0)
     tables = [
         t.tempered_by(factor, constraints.log_prior(n, t.parents)) for n, t in enumerate(tables)
     ]
@@ -218,7 +218,7 @@ def _prepared(
         # the user may know more states than were visited
         _require_paths(paths, settings.states, "states=")
         paths = paths.reordered(paths.nodes, {**paths.states, **settings.states})
-    constraints = settings.structure_prior(paths.nodes, from_paths=True)
+    constraints = settings.numbered_prior(paths.nodes, from_paths=True)
     allowed = check_paths(paths, constraints, settings.allowed_transitions, settings.ties)
     prior = resolved_prior(paths, constraints, allowed, settings.prior.for_paths())
     return CompleteScorer.prepare(paths, prior, allowed), constraints
@@ -272,7 +272,7 @@ def _score_all(
             return FamilyTable(np.full((1, 1), -1, dtype=np.int64), np.zeros(1))
         among, unscored = None, None
         if screened:
-            among, unscored = _screen(scorer, constraints, child, settings.n_candidates)
+            among, unscored = _screen(scorer, constraints, child, settings.search.candidates)
         families = constraints.families(child, among)
         scores = scorer.scores(child, families) + constraints.log_prior(child, families)
         table = FamilyTable(families, scores).with_unscored(unscored)

@@ -104,7 +104,7 @@ def learn_from_observations(
     part = learn_jumping(settings, observations, continuous, progress)
     decoded = part.decoded(observations)
     # the journal holds the long part, the scores of jumping nodes
-    moving = replace(moving, journal=None)
+    moving = replace(moving, search=replace(settings.search, journal=None))
     return part.joined(_learn(moving, decoded, continuous, progress, jumping_are_scored=True))
 
 
@@ -185,11 +185,12 @@ def _learn(
 ) -> SearchResult:
     _check(settings, data, continuous)
     series = _series(data, continuous)
-    prior = settings.structure_prior(series.names)
+    prior = settings.numbered_prior(series.names)
     switching = _switching(series, data)
     if switching is not None and switching.is_taken:
         series = ends_at(series, switching.time)
-    rate = LEARNING_RATE if isinstance(settings.tempering, str) else float(settings.tempering)
+    tempering = settings.accuracy.tempering
+    rate = LEARNING_RATE if isinstance(tempering, str) else float(tempering)
     seed = int(np.random.default_rng(settings.random_state).integers(2**31))
     scorer = FamilyScorer(series)
     fit = ContinuousFit(scorer, {}, switching, rate, settings.threshold, seed)
@@ -289,16 +290,17 @@ def _drawn(
         {child: (own.parents, own.log_prior) for child, own in fit.families.items()},
         scorer.rhos,
     )
-    limits = DrawLimits(settings.max_draws, seconds_left())
+    limits = DrawLimits(settings.sampling.max_draws, seconds_left())
     if share < 1.0:
-        each = settings.n_chains * setup.seconds_per_sweep
+        each = settings.sampling.chains * setup.seconds_per_sweep
         if FEWEST_SWEEPS * each > SECONDS:
             return None
         n_sweeps = min(_SWEEPS, max(FEWEST_SWEEPS, int(SECONDS / each)))
-        limits = DrawLimits(min(settings.max_draws, n_sweeps), limits.seconds, n_sweeps // 4)
+        n_draws = min(settings.sampling.max_draws, n_sweeps)
+        limits = DrawLimits(n_draws, limits.seconds, n_sweeps // 4)
     progress.start(100, "drawing graphs and paths (percent of the limit)")
     plan = run_plan(settings, limits, scorer.series.names, progress, advanced)
-    models = sample_graphs(setup, settings.n_chains, plan)
+    models = sample_graphs(setup, settings.sampling.chains, plan)
     progress.finish()
     for child, drawn in family_probabilities(setup, models).items():
         if child in fit.families:
@@ -484,7 +486,8 @@ def _may_move(settings: StructureSettings, data: Observations, others: Mapping[s
     asks = settings.method not in ("star", AUTO) or settings.states or settings.allowed_transitions
     seen = len(data.events) or len(data.intervals) or len(data.interventions)
     noisy = all(record.noisy.all() for record in data.measurements.values())
-    return bool(noisy and not asks and not seen and set(others) <= set(settings.exogenous))
+    given = set(settings.structure_prior.exogenous)
+    return bool(noisy and not asks and not seen and set(others) <= given)
 
 
 def _jumping(

@@ -29,7 +29,7 @@ def search_exhaustively(search: SearchRun, begin: GraphSolution | None = None) -
     empty = tuple(search.prior.required.get(n, ()) for n in range(len(search.nodes)))
     best = run(search.scorer.solve(empty))
     rng = np.random.default_rng(search.settings.random_state)
-    for _ in range(search.settings.n_init - 1):
+    for _ in range(search.settings.search.n_init - 1):
         one = run(search.scorer.solve(_random_graph(search, rng)))
         gain = one.total_score(one.solution) - best.total_score(best.solution)
         # where there was no time, some nodes have no table

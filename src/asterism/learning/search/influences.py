@@ -27,17 +27,17 @@ def with_stimuli(
         return settings, data
     names = tuple(dict.fromkeys(map(str, data.stimuli["name"])))
     states = {**(settings.states or {}), **dict.fromkeys(names, (OFF, ON))}
-    told = replace(
-        settings, exogenous=(*settings.exogenous, *names), states=states, influences=names
-    )
+    prior = settings.structure_prior
+    prior = replace(prior, exogenous=(*prior.exogenous, *names))
     if known := known_targets(data.stimuli):
         hit = [(name, node) for name, own in known.items() for node in data.nodes if node in own]
         spared = [(name, node) for name in known for node in data.nodes if node not in known[name]]
-        told = replace(
-            told,
-            required=[*edge_list(settings.required, "required"), *hit],
-            forbidden=[*edge_list(settings.forbidden, "forbidden"), *spared],
+        prior = replace(
+            prior,
+            required=[*edge_list(prior.required, "required"), *hit],
+            forbidden=[*edge_list(prior.forbidden, "forbidden"), *spared],
         )
+    told = replace(settings, structure_prior=prior, states=states, influences=names)
     return told, data.stimuli_as_nodes()
 
 

@@ -27,6 +27,7 @@ import numpy as np
 
 from asterism.data.files import as_json
 from asterism.errors import Advice, AsterismError, DataError
+from asterism.learning.learner_settings import KINDS
 from asterism.learning.search.settings import StructureSettings
 from asterism.numerics.arrays import FloatArray
 from asterism.results.lock import lock_of, release, take
@@ -38,9 +39,7 @@ Row = tuple[str, str, bytes, bytes]
 _ROW = "context TEXT, item TEXT, payload BLOB, checksum BLOB"
 _BATCH = 256
 _SECONDS = 1.0
-_NOT_COMPARED = frozenset(
-    {"n_jobs", "journal", "resume", "n_chains", "minutes", "max_draws", "max_seconds"}
-)
+_NOT_COMPARED = frozenset({"n_jobs", "journal", "resume", "sampling"})
 """Settings that do not change any score."""
 
 
@@ -53,10 +52,11 @@ def opened(
     settings: StructureSettings, nodes: Iterable[str], content: Iterable[Any]
 ) -> Iterator[Journal | None]:
     """The journal of a search, None where none is asked for; ``content``: arrays of the data."""
-    if settings.journal is None:
+    search = settings.search
+    if search.journal is None:
         yield None
         return
-    journal = Journal.open(settings.journal, fingerprint(settings, nodes, content), settings.resume)
+    journal = Journal.open(search.journal, fingerprint(settings, nodes, content), search.resume)
     try:
         yield journal
     finally:
@@ -82,12 +82,20 @@ def fingerprint(
         digest.update(name.encode("utf-8", "backslashreplace") + b"\0")
     for array in content:
         digest.update(np.ascontiguousarray(array).tobytes())
-    named = {
-        item.name: _in_short(getattr(settings, item.name))
-        for item in fields(settings)
-        if item.name not in _NOT_COMPARED
-    }
+    named = {name: _in_short(value) for name, value in _each_setting(settings)}
     return {"format": FORMAT, "program": program(), "data": digest.hexdigest(), **named}
+
+
+def _each_setting(settings: Any) -> Iterator[tuple[str, Any]]:
+    """Names and values of all that scores depend on, those inside objects too."""
+    for item in fields(settings):
+        value = getattr(settings, item.name)
+        if item.name in _NOT_COMPARED:
+            continue
+        if item.name in KINDS:
+            yield from _each_setting(value)
+        else:
+            yield item.name, value
 
 
 _COMPUTES_SCORES = (

@@ -83,7 +83,7 @@ def learn_jumping(
     progress: ProgressListener,
 ) -> JumpingPart:
     """Learn the families of the jumping nodes."""
-    if settings.required:
+    if settings.structure_prior.required:
         raise ModelError(
             Setting("required"), " is not possible yet where nodes jump beside continuous ones."
         )

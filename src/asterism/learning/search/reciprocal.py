@@ -22,6 +22,7 @@ import numpy as np
 
 from asterism.data.observations import Observations
 from asterism.errors import AsterismError
+from asterism.learning.learner_settings import UNIFORM, StructurePrior
 from asterism.learning.search.cluster_scores import graph_scorer
 from asterism.learning.search.structure_prior import family_rows
 from asterism.learning.search.task import SearchRun, prepare
@@ -150,16 +151,11 @@ def _about(search: SearchRun, names: tuple[str, ...]) -> Any:
         allowed_transitions=own(settings.allowed_transitions),
         states=own(settings.states),
         initial=own(settings.initial),
-        exogenous=[n for n in settings.exogenous if n in names],
         max_parents=None,
-        min_parents=0,
-        required=(),
-        forbidden=(),
-        edge_log_odds=None,
-        edge_prior=None,
-        family_function=None,
-        journal=None,
-        tempering=1.0,
+        structure_prior=StructurePrior(
+            UNIFORM, exogenous=[n for n in settings.structure_prior.exogenous if n in names]
+        ),
+        accuracy=replace(settings.accuracy, tempering=1.0),
     )
 
 

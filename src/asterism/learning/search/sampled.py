@@ -215,11 +215,11 @@ def learn_from_observations(
     Where time is limited, a third of it is for the search before the draws. If that is cut short,
     the draws begin from what the first scores say.
     """
-    seconds = seconds_left(None if settings.minutes is None else 60.0 * settings.minutes)
+    seconds = seconds_left(settings.sampling.seconds)
     clock = time.monotonic()
     kept = _checkpoint(settings)
     # draws that are there belong to the whole search: cut short, it would be another one
-    going_on = settings.resume and kept is not None and kept.exists()
+    going_on = settings.search.resume and kept is not None and kept.exists()
     third = None if going_on or seconds is None else seconds / 3.0
     with without_limit() if going_on else nullcontext(), time_limit(third) as limit:
         search = search_observations(replace(settings, method="star"), observations, progress)
@@ -229,7 +229,7 @@ def learn_from_observations(
         begin = tuple(best.get(n, own) for n, own in enumerate(begin))
     if seconds is not None:
         seconds -= time.monotonic() - clock
-    limits = DrawLimits(settings.max_draws, seconds_left(seconds))
+    limits = DrawLimits(settings.sampling.max_draws, seconds_left(seconds))
     return sample_from(search, settings, observations, limits, begin)
 
 
@@ -297,7 +297,7 @@ def sample_from(
     )
     # the last chain begins without edges, but for those of hidden nodes: their paths would be lost
     tied = np.array([not begun[0].keys().isdisjoint(own) for own in begin])
-    places = [best] * (settings.n_chains - 1) + [np.where(tied, best, start[:-1])]
+    places = [best] * (settings.sampling.chains - 1) + [np.where(tied, best, start[:-1])]
 
     progress.start(100, "drawing graphs, rates and paths (percent of the limit)")
     plan = run_plan(settings, limits, search.nodes, progress, advanced)
@@ -312,7 +312,7 @@ def _with_hidden(
     """The graph with hidden nodes as parents of their groups, and per chain their first paths."""
     number = {name: n for n, name in enumerate(search.nodes)}
     graph = list(begin)
-    begun: list[dict[int, GivenPaths]] = [{} for _ in range(settings.n_chains)]
+    begun: list[dict[int, GivenPaths]] = [{} for _ in range(settings.sampling.chains)]
     for hidden in settings.begins:
         node = number[hidden.node]
         graph[node] = tuple(sorted(search.prior.required.get(node, ())))
@@ -322,7 +322,7 @@ def _with_hidden(
             if fits and node in search.prior.candidates(child):
                 graph[child] = tuple(sorted(own))
         for chain, given in enumerate(begun):
-            given[node] = _one_draw(hidden, chain, settings.n_chains)
+            given[node] = _one_draw(hidden, chain, settings.sampling.chains)
     return tuple(graph), begun
 
 
@@ -362,7 +362,7 @@ def run_plan(
         seconds=limits.seconds,
         tell=in_percent(progress.advance),
         checkpoint=_checkpoint(settings),
-        resume=settings.resume,
+        resume=settings.search.resume,
         spread=None if dask_client() is None else partial(_on_cluster, work),
     )
 
@@ -550,9 +550,9 @@ def _learned_emissions(search: SearchRun, observations: Observations) -> list[Le
 
 
 def _checkpoint(settings: StructureSettings) -> Path | None:
-    if settings.journal is None:
+    if settings.search.journal is None:
         return None
-    return Path(settings.journal).with_name(CHECKPOINT)
+    return Path(settings.search.journal).with_name(CHECKPOINT)
 
 
 def _result(

@@ -77,7 +77,7 @@ def screened_search(search: SearchRun, begin: GraphSolution | None = None) -> Se
     search = search.begun_at(alone if begin is None else begin)
     refusals = Refusals()
     waiting = families
-    for sweep in range(search.settings.max_sweeps):
+    for sweep in range(search.settings.accuracy.max_sweeps):
         if current_limit().stops():
             break
         before = search.solution.parents

@@ -2,14 +2,14 @@
 
 Hard knowledge: required and forbidden edges, the least and largest number of parents, exogenous
 nodes, which never have parents. Soft knowledge: prior odds or probabilities of edges.
-:func:`structure_prior` checks and numbers it, and refuses contradictions with the edge or node
+:func:`numbered_prior` checks and numbers it, and refuses contradictions with the edge or node
 named.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +27,17 @@ from asterism.errors import (
     require_whole,
 )
 from asterism.inference.methods import METHODS
-from asterism.learning.learner_settings import FamilyPrior
+from asterism.learning.learner_settings import (
+    BY_SIZE,
+    KINDS,
+    SPARSE,
+    UNIFORM,
+    Accuracy,
+    Sampling,
+    Search,
+    StructurePrior,
+    as_object,
+)
 from asterism.learning.search.searches import SEARCHES
 from asterism.learning.search.structure_prior import NumberedPrior
 from asterism.model.emission_continuous import Continuous
@@ -37,10 +47,6 @@ from asterism.results.edge_sets import edge_list
 
 #: the limit of nodes that a dictionary of limits does not name
 DEFAULT_MAX_PARENTS = 2
-#: what is equally probable beforehand: every family, or every number of parents
-FAMILY_PRIORS = ("uniform", "by_size")
-#: the word for prior odds of 1/N per edge, about one parent per node beforehand
-SPARSE = "sparse"
 #: Complete paths have odds of 1/(2N): with 1/N, exact scores of ten unconnected nodes still claim
 #: almost one edge per data set (chosen on seeds 0 to 49 of benchmarks/nothing.py, which now counts
 #: on others). Measurements say less, and 1/N has the lower log loss (benchmarks/tempering.py).
@@ -88,51 +94,32 @@ class HiddenNode:
 
 @dataclass(frozen=True)
 class StructureSettings:
-    """What a search needs to know besides the data."""
+    """What a search needs to know besides the data: a learner's settings, checked."""
 
     emission: Any = AUTO
     max_parents: int | Mapping[str, int] | None = None
-    prior: GammaPrior = LEARNERS_PRIOR
     method: str = AUTO
-    search: str = "auto"
-    n_candidates: int = 10
+    prior: GammaPrior = LEARNERS_PRIOR
+    random_state: Any = 0
+    n_jobs: int = -1
+    structure_prior: StructurePrior = StructurePrior()
+    states: Mapping[str, Any] | None = None
     initial: Any = "learn"
     allowed_transitions: Mapping[str, Any] | None = None
-    exogenous: Any = ()
-    required: Any = ()
-    forbidden: Any = ()
-    edge_log_odds: Any = SPARSE
-    min_parents: int | Mapping[str, int] = 0
-    family_prior: str = "uniform"
-    refine_emissions: bool = False
-    n_init: int = 1
-    n_jobs: int = -1
-    random_state: Any = 0
-    states: Mapping[str, Any] | None = None
-    ties: str = "error"
-    tolerance: float = 1e-3
-    time_step: float | None = None
-    max_sweeps: int = 20
-    digamma: bool = False
-    journal: Any = None
-    resume: bool = False
-    max_seconds: float | None = None
     graph: str = "probable"
     threshold: float = 0.5
-    edge_prior: Any = None
-    family_function: FamilyPrior | None = None
-    tempering: float | str = "auto"
-    n_chains: int = 4
-    minutes: float | None = None
-    max_draws: int = 20_000
+    search: Search = Search()
+    sampling: Sampling = Sampling()
+    accuracy: Accuracy = Accuracy()
+    ties: str = "error"
     influences: tuple[str, ...] = ()
     """Exogenous nodes that are stimuli (``influences.py``)."""
-    hidden: int = 0
-    """How many hidden nodes to add to those that ``states`` names."""
     begins: tuple[HiddenNode, ...] = ()
     """With what the draws of hidden nodes begin."""
 
     def __post_init__(self) -> None:
+        for name in KINDS:  # a short word may stand for an object
+            object.__setattr__(self, name, as_object(name, getattr(self, name)))
         if not isinstance(self.prior, GammaPrior):
             raise ModelError(
                 Setting("prior"),
@@ -141,25 +128,28 @@ class StructureSettings:
             )
         methods = (m.name for m in METHODS.values() if m.scores_graphs)
         require_one_of("method", self.method, (AUTO, *methods))
-        require_one_of("search", self.search, ("auto", *SEARCHES))
-        require_one_of("family_prior", self.family_prior, FAMILY_PRIORS)
+        require_one_of("search", self.search.kind, ("auto", *SEARCHES))
         require_one_of("ties", self.ties, ("error", "order"))
         require_one_of("graph", self.graph, GRAPHS)
         if not (isinstance(self.threshold, int | float) and 0.0 < self.threshold <= 1.0):
             raise ModelError(f"threshold must lie above 0 and up to 1, got {self.threshold!r}.")
-        if self.tempering != "auto" and not (
-            isinstance(self.tempering, int | float) and 0.0 < self.tempering <= 1.0
+        tempering = self.accuracy.tempering
+        if tempering != "auto" and not (
+            isinstance(tempering, int | float) and 0.0 < tempering <= 1.0
         ):
             raise ModelError(
-                f'tempering must be "auto" or lie above 0 and up to 1, got {self.tempering!r}.'
+                f'tempering must be "auto" or lie above 0 and up to 1, got {tempering!r}.'
             )
-        for name in ("n_candidates", "n_init", "max_sweeps", "max_draws"):
-            require_whole(name, getattr(self, name))
-        require_whole("hidden", self.hidden, least=0)
-        require_whole("n_chains", self.n_chains, least=2)  # to compare them
-        require_one_of("refine_emissions", self.refine_emissions, (True, False))
-        for name in ("minutes", "tolerance", "time_step"):
-            require_positive(name, getattr(self, name))
+        require_whole("n_candidates", self.search.candidates)
+        require_whole("n_init", self.search.n_init)
+        require_whole("max_sweeps", self.accuracy.max_sweeps)
+        require_whole("max_draws", self.sampling.max_draws)
+        require_whole("hidden", self.search.hidden, least=0)
+        require_whole("n_chains", self.sampling.chains, least=2)  # to compare them
+        require_one_of("refine_emissions", self.search.refine_emissions, (True, False))
+        require_positive("minutes", self.sampling.minutes)
+        require_positive("tolerance", self.accuracy.tolerance)
+        require_positive("time_step", self.accuracy.time_step)
 
     @property
     def may_be_continuous(self) -> bool:
@@ -181,28 +171,17 @@ class StructureSettings:
 
         ``known_share``: how much the measurements tell of what complete paths would.
         """
-        if not isinstance(self.tempering, str):
-            return float(self.tempering)
+        if not isinstance(self.accuracy.tempering, str):
+            return float(self.accuracy.tempering)
         return float(min(1.0, max(LEAST_TEMPERING, (known_share / FULL_SHARE) ** SHARE_POWER)))
 
-    def structure_prior(self, nodes: tuple[str, ...], from_paths: bool = False) -> NumberedPrior:
+    def numbered_prior(self, nodes: tuple[str, ...], from_paths: bool = False) -> NumberedPrior:
         """What is known about the graph, by the numbers of these nodes.
 
         ``from_paths``: the data are complete paths, from which "sparse" expects fewer edges.
         """
-        return structure_prior(
-            nodes,
-            self.max_parents,
-            self.exogenous,
-            self.required,
-            self.forbidden,
-            self.edge_log_odds,
-            self.min_parents,
-            self.family_prior,
-            self.edge_prior,
-            FEWER_FROM_PATHS if from_paths else 1.0,
-            self.family_function,
-        )
+        fewer = FEWER_FROM_PATHS if from_paths else 1.0
+        return numbered_prior(nodes, self.max_parents, self.structure_prior, fewer)
 
 
 def _learner_of_kind(emission: Any) -> str:
@@ -216,52 +195,33 @@ def _learner_of_kind(emission: Any) -> str:
     return next(filter(None, (getattr(one, "graph_learner", "") for one in members)), "")
 
 
-def structure_prior(
+def numbered_prior(
     nodes: Sequence[str],
     max_parents: int | Mapping[Any, int] | None = None,
-    exogenous: Iterable[Any] = (),
-    required: Any = (),
-    forbidden: Any = (),
-    edge_log_odds: Any = None,
-    min_parents: int | Mapping[Any, int] = 0,
-    family_prior: str = "uniform",
-    edge_prior: Any = None,
+    known: StructurePrior = StructurePrior(UNIFORM),
     sparseness: float = 1.0,
-    family_function: FamilyPrior | None = None,
 ) -> NumberedPrior:
     """Check and number what the user says about the graph.
 
-    ``required`` and ``forbidden`` are pairs (parent, child), a networkx.DiGraph, or a table with
-    columns parent and child. ``max_parents`` is a number or {node: number}; nodes that the
-    dictionary does not name may have two, as all by default; ``min_parents`` likewise, and they may
-    have none.
-    ``edge_log_odds`` is a number for every edge, {(parent, child): number}, or a table with parents
-    as rows and children as columns, or "sparse" for odds of one to ``sparseness`` times the number
-    of nodes.
-    ``edge_prior`` gives probabilities of single edges, {(parent, child): probability} or a table
-    with these columns, and wins over ``edge_log_odds``. ``family_prior`` is one of
-    ``FAMILY_PRIORS``; with "by_size", "sparse" adds nothing. ``family_function``: (child, parents)
-    -> ln of a prior of one's own, up to a constant.
+    ``max_parents`` is a number or {node: number}; nodes that the dictionary does not name may have
+    two, as all by default. "sparse" is for odds of one to ``sparseness`` times the number of nodes.
     """
     number = {name: i for i, name in enumerate(nodes)}
-    if isinstance(exogenous, str):
-        raise ModelError(Setting("exogenous"), f" must be a list of nodes, got {exogenous!r}.")
-    given = frozenset(_known(number, name, "exogenous") for name in exogenous)
+    if isinstance(known.exogenous, str):
+        raise ModelError(
+            Setting("exogenous"), f" must be a list of nodes, got {known.exogenous!r}."
+        )
+    given = frozenset(_known(number, name, "exogenous") for name in known.exogenous)
     most = DEFAULT_MAX_PARENTS if max_parents is None else max_parents
     limits = _limits(number, most, "max_parents", DEFAULT_MAX_PARENTS)
     limits[list(given)] = 0
-    least = _limits(number, min_parents, "min_parents", 0)
+    least = _limits(number, known.min_parents, "min_parents", 0)
     least[list(given)] = 0
-    must = _by_child(number, required, "required")
-    never = _by_child(number, forbidden, "forbidden")
+    must = _by_child(number, known.required, "required")
+    never = _by_child(number, known.forbidden, "forbidden")
     for child, parents in must.items():
         _check_required(nodes, child, parents, never.get(child, set()), given, int(limits[child]))
-    if isinstance(edge_log_odds, str) and edge_log_odds == SPARSE:
-        edge_log_odds = (
-            0.0 if family_prior == "by_size" else -math.log(sparseness * max(2, len(nodes)))
-        )
-    scalar, pairs = _log_odds(number, edge_log_odds)
-    pairs = _with_probabilities(number, pairs, edge_prior)
+    scalar, pairs = _log_odds(number, known.edge, sparseness)
     prior = NumberedPrior(
         nodes=tuple(nodes),
         max_parents=limits,
@@ -270,9 +230,9 @@ def structure_prior(
         required={child: tuple(sorted(parents)) for child, parents in must.items()},
         forbidden={child: frozenset(parents) for child, parents in never.items()},
         edge_log_odds=scalar,
-        pair_log_odds=pairs,
-        by_size=family_prior == "by_size",
-        function=family_function,
+        pair_log_odds=_with_probabilities(number, pairs, known.probabilities),
+        by_size=isinstance(known.edge, str) and known.edge == BY_SIZE,
+        function=known.edge if callable(known.edge) else None,
     )
     for child in map(int, np.flatnonzero(least)):
         _check_least(nodes[child], int(least[child]), int(limits[child]), prior.candidates(child))
@@ -362,9 +322,16 @@ def _by_edge(number: Mapping[str, int], given: Mapping[Any, Any], what: str) -> 
         yield _known(number, child, what), _known(number, parent, what), (parent, child), value
 
 
-def _log_odds(number: Mapping[str, int], given: Any) -> tuple[float, Odds]:
+def _log_odds(number: Mapping[str, int], given: Any, sparseness: float) -> tuple[float, Odds]:
     """The number for all edges, and what differs from it."""
-    if given is None:
+    if isinstance(given, str):
+        if given not in (SPARSE, UNIFORM, BY_SIZE):
+            raise ModelError(
+                f"The prior of edges is {given!r}; valid are 'sparse', 'uniform', 'by_size', "
+                "log-odds, and a function of child and parents."
+            )
+        return -math.log(sparseness * max(2, len(number))) if given == SPARSE else 0.0, {}
+    if given is None or callable(given):
         return 0.0, {}
     if hasattr(given, "columns"):
         return 0.0, dict(enumerate(_log_odds_table(number, given)))

@@ -79,7 +79,7 @@ def fit_single_nodes(
         observations,
         emission,
         settings.states,
-        settings.exogenous,
+        settings.structure_prior.exogenous,
         settings.allowed_transitions,
         settings.initial,
     )

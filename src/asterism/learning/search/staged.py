@@ -84,22 +84,16 @@ def plan(search: SearchRun, settings: StructureSettings) -> tuple[DrawLimits | N
     """How many sweeps to draw; None with the reason if none at all."""
     if sum(map(search.prior.n_families, search.prior.children)) <= len(search.nodes):
         return None, "there is nothing to choose between"
-    left = min(
-        current_limit().left, math.inf if settings.minutes is None else 60 * settings.minutes
-    )
+    left = min(current_limit().left, settings.sampling.seconds)
     if left < _LEAST_SECONDS:
         return None, "there was no time left for sampling"
-    each = settings.n_chains * seconds_per_sweep(search)
+    each = settings.sampling.chains * seconds_per_sweep(search)
     if FEWEST_SWEEPS * each > MOST_SECONDS:
         return None, "sampling a network of this size takes longer than some minutes"
     n_sweeps = min(MOST_SWEEPS, max(FEWEST_SWEEPS, int(SECONDS / each)))
     burn_in = min(_MOST_BURN_IN, int(_BURN_IN_SHARE * n_sweeps))
-    return (
-        DrawLimits(
-            min(settings.max_draws, n_sweeps - burn_in), None if left == math.inf else left, burn_in
-        ),
-        "",
-    )
+    most, seconds = settings.sampling.max_draws, None if left == math.inf else left
+    return DrawLimits(min(most, n_sweeps - burn_in), seconds, burn_in), ""
 
 
 def seconds_per_sweep(search: SearchRun) -> float:

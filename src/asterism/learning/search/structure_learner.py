@@ -18,14 +18,14 @@ import pandas as pd
 
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, ModelError, Setting
+from asterism.errors import DataError, ModelError, Setting, require_positive
 from asterism.learning.learner_settings import (
     Accuracy,
     FamilyPrior,
     Sampling,
     Search,
     StructurePrior,
-    as_object,
+    picked,
 )
 from asterism.learning.search.found import SearchResult
 from asterism.learning.search.settings import AUTO, HiddenNode, StructureSettings
@@ -118,8 +118,9 @@ class StructureLearner(Estimator):
         parent, child, probability, in_graph, prior, bayes_factor, effect, fold_change (with
         _lower and _upper, a 90 % interval; for continuous nodes shift, with a 95 % interval: how
         many of its standard deviations one of the parent moves the child), error; surest first.
-        Every allowed pair up to 200 nodes, beyond that those in the graph or with a probability of
-        at least .01. Edges outside the graph have no effect and no fold change.
+        Every allowed pair up to 200 nodes; beyond that those in the graph, those with a probability
+        of at least .01, and the ten likeliest of each child. Edges outside the graph have no effect
+        and no fold change.
     family_scores_ : DataFrame
         node, parents, score (structure prior included), probability.
     prior_ : GammaPrior
@@ -170,12 +171,8 @@ class StructureLearner(Estimator):
 
     def search_settings(self) -> StructureSettings:
         """All settings as a search reads them; refuses what cannot be."""
-        own = self.get_params(deep=False)
-        del own["minutes"]
-        for name in ("structure_prior", "search", "sampling", "accuracy"):
-            own |= as_object(name, own.pop(name)).settings()
-        seconds = None if self.minutes is None else 60.0 * self.minutes
-        return StructureSettings(**own, max_seconds=seconds)
+        require_positive("minutes", self.minutes)
+        return picked(StructureSettings, self)
 
     _fitted = frozenset(["_found", "_observations"])
 
@@ -197,7 +194,7 @@ class StructureLearner(Estimator):
         if isinstance(data, Trajectories):
             from asterism.learning.search.complete import learn_from_trajectories
 
-            if settings.hidden:
+            if settings.search.hidden:
                 raise ModelError(Setting("hidden"), " is for measurements, not for complete paths.")
             found = learn_from_trajectories(settings, data, listener)
         elif isinstance(data, Observations):
@@ -208,12 +205,12 @@ class StructureLearner(Estimator):
             if not settings.may_be_continuous:
                 settings, data = with_stimuli(settings, data)
             with minutes_limit(self.minutes):
-                if settings.hidden:
+                if settings.search.hidden:
                     from asterism.learning.search.unmeasured import about_hidden, with_hidden_nodes
 
                     settings = with_hidden_nodes(self, settings, self._observations, listener)
                 found = learn.learn_from_observations(settings, data, listener)
-            if settings.hidden:
+            if settings.search.hidden:
                 said = about_hidden(settings, found.sampled is not None)
                 found = replace(found, stage=f"{found.stage} {said}".strip())
         else:

@@ -33,7 +33,7 @@ NO_PARENT = -1
 
 @dataclass(frozen=True)
 class NumberedPrior:
-    """Constraints and log-odds by node number; made by ``settings.structure_prior``."""
+    """Constraints and log-odds by node number; made by ``settings.numbered_prior``."""
 
     nodes: tuple[str, ...]
     max_parents: IntArray

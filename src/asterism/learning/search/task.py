@@ -201,7 +201,7 @@ def canonical_nodes(settings: StructureSettings, observations: Observations) -> 
         for column, emission in settings.emission.items():
             if isinstance(emission, Joint):  # its column is no node
                 names = names - {str(column)} | set(emission.nodes)
-    for node in settings.exogenous:
+    for node in settings.structure_prior.exogenous:
         if str(node) not in names:
             raise ModelError(
                 Setting("exogenous"),
@@ -223,7 +223,7 @@ def prepare(
     if settings.method == AUTO:  # whose first stage this is
         settings = replace(settings, method="star")
     names = nodes or canonical_nodes(settings, observations)
-    prior = settings.structure_prior(names)
+    prior = settings.numbered_prior(names)
     try:
         alone = fit_single_nodes(settings, observations, names)
     except ImpossibleEvidence as problem:
@@ -232,7 +232,7 @@ def prepare(
     evidence = alone.evidence
     has_links = len(evidence.jumps.time) > 0 or len(evidence.joint) > 0
     has_edges = n_families > len(prior.children) or any(prior.required.values())
-    screened, keeps_all = choose_search(settings.search, n_families, has_links)
+    screened, keeps_all = choose_search(settings.search.kind, n_families, has_links)
     step = _SCREENED_STEP if n_families > UNSCREENED_LIMIT else _STEP
     sizes = [len(alone.template.network.states[n]) for n in names]
     scorer = make_scorer(
@@ -242,14 +242,14 @@ def prepare(
         GridPlan(
             # nodes without neighbours are exact on steps as long as their gaps
             relaxation_rate=alone.relaxation_rate if has_edges else 0.0,
-            step=step * float(np.sqrt(settings.tolerance / 1e-3)),
-            time_step=settings.time_step,
+            step=step * float(np.sqrt(settings.accuracy.tolerance / 1e-3)),
+            time_step=settings.accuracy.time_step,
         ),
         settings.method,
-        digamma=settings.digamma,
+        digamma=settings.accuracy.digamma,
         negligible=_UNSEEN * (1.0 / settings.tempering_factor(alone.known_share) - 1.0),
     )
-    n_candidates = len(names) if keeps_all else settings.n_candidates
+    n_candidates = len(names) if keeps_all else settings.search.candidates
     return SearchRun(settings, names, alone, prior, scorer, progress, screened, n_candidates)
 
 
@@ -274,7 +274,7 @@ def sweep_nodes(
     known: dict[Parents, float] = {} if begin.out_of_time else {begin.parents: begin.score}
     n_families = sum(map(len, families.values()))
     limit = current_limit()
-    for _ in range(search.settings.max_sweeps):
+    for _ in range(search.settings.accuracy.max_sweeps):
         before = search.solution.parents
         search.unconverged = 0
         search.n_sweeps += 1
@@ -382,7 +382,7 @@ def search_observations(
     content = evidence_content(search.single_nodes.evidence)
     with opened(settings, search.nodes, content) as search.journal:
         search = _run(search)
-        if settings.refine_emissions:
+        if settings.search.refine_emissions:
             search = _refined(search, observations)
     if current_limit().was_felt:
         _say_what_was_cut_short(search)
@@ -404,7 +404,7 @@ def _say_what_was_cut_short(search: SearchRun) -> None:
 
 def _run(search: SearchRun, begin: GraphSolution | None = None) -> SearchRun:
     """The search that was asked for, or that suits the number of families."""
-    asked = search.settings.search
+    asked = search.settings.search.kind
     entry = SEARCHES[asked if asked != "auto" else "screened" if search.screened else "exhaustive"]
     run = getattr(importlib.import_module(entry.module), entry.function)
     ended: SearchRun = run(search, begin)
@@ -462,13 +462,14 @@ def score_graph(
     settings, _ = completed_settings(settings, data)
     nodes = tuple(sorted({*canonical_nodes(settings, data), *wanted}))
     # a single score counts in full
-    search = prepare(replace(settings, tempering=1.0), data, Silent(), nodes)
+    in_full = replace(settings, accuracy=replace(settings.accuracy, tempering=1.0))
+    search = prepare(in_full, data, Silent(), nodes)
     learner = importlib.import_module(METHODS[settings.method].graph_learner)
     search.scorer = learner.graph_scorer(search)
     number = {name: n for n, name in enumerate(nodes)}
     parents = tuple(tuple(sorted(number[p] for p in wanted.get(name, ()))) for name in nodes)
     solution = search.scorer.solve(parents)
-    refined = refine_emissions(search, solution, data) if settings.refine_emissions else None
+    refined = refine_emissions(search, solution, data) if settings.search.refine_emissions else None
     if refined is not None:
         search, solution = refined.search, refined.solution
     return search.total_score(solution)
@@ -500,12 +501,12 @@ def structure_score(
         emission=emission,
         prior=prior or LEARNERS_PRIOR,
         method=method,
-        **as_object("structure_prior", structure_prior).settings(),
-        **as_object("search", search).settings(),
-        **as_object("accuracy", accuracy).settings(),
+        structure_prior=as_object("structure_prior", structure_prior),
+        search=as_object("search", search),
+        accuracy=accuracy,
         **options,
     )
-    if settings.hidden:
+    if settings.search.hidden:
         raise ModelError(
             Setting("hidden"),
             " is for learners. To score a graph with a hidden node, name the node in the graph "

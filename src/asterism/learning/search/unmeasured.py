@@ -167,7 +167,7 @@ def with_hidden_nodes(
             Setting("hidden"), " is only for nodes that jump, and some of these move continuously."
         )
     cleared = without_offsets(data, first._found.levels)
-    begins = _hidden_nodes(first, cleared, settings.hidden, settings.n_chains)
+    begins = _hidden_nodes(first, cleared, settings.search.hidden, settings.sampling.chains)
     states = {**(settings.states or {}), **{one.node: HIDDEN_STATES for one in begins}}
     return replace(settings, states=states or None, begins=begins)
 
@@ -175,8 +175,8 @@ def with_hidden_nodes(
 def about_hidden(settings: StructureSettings, were_drawn: bool) -> str:
     """Which hidden nodes were added, in words."""
     said = [one.sentence for one in settings.begins]
-    if len(said) < settings.hidden:
-        added = f"Only {len(said)} of {settings.hidden} hidden nodes" if said else "No hidden node"
+    if len(said) < (asked := settings.search.hidden):
+        added = f"Only {len(said)} of {asked} hidden nodes" if said else "No hidden node"
         verb = "were" if len(said) > 1 else "was"
         said.append(f"{added} {verb} added: edges tie no other group of nodes together.")
     if settings.begins and not were_drawn:
