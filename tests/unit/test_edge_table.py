@@ -82,6 +82,27 @@ def paths():
     return am.simulate(am.glauber(parents, b=1.2), n_trajectories=30, duration=10.0, seed=3)
 
 
+def test_tables_of_large_networks_keep_the_likeliest_of_each_child_and_say_what_is_left_out(
+    paths, monkeypatch
+):
+    from asterism.learning.search import edge_table
+    from asterism.results import summary
+    from asterism.results.run import Run
+
+    monkeypatch.setattr(edge_table, "MOST_LISTED_NODES", 3)
+    monkeypatch.setattr(edge_table, "LARGE_FLOOR", 0.999)
+    monkeypatch.setattr(edge_table, "LIKELIEST", 2)
+    monkeypatch.setattr(summary, "MOST_LISTED_NODES", 3)
+    learner = am.StructureLearner(max_parents=1, n_jobs=1, threshold=1.0).fit(paths)
+    square = learner.edge_probabilities_
+    for child, rows in learner.edges_.groupby("child"):
+        likeliest = set(square[child].drop(child).nlargest(2).index)
+        assert likeliest <= set(rows["parent"])
+        assert len(rows) < 3
+    said = " ".join(summary.sentences(Run.from_learner(learner)))
+    assert f"leaves out {12 - len(learner.edges_)} pairs" in said
+
+
 @pytest.fixture(scope="module")
 def learned(paths):
     return am.StructureLearner(n_jobs=1, method="star").fit(paths)

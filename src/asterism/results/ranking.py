@@ -20,6 +20,11 @@ TOP = 10
 DRAWN = 100
 #: an edge is likely from this many times its prior probability on
 TIMES_PRIOR = 2.0
+#: nodes up to which a table of edges lists every allowed pair
+MOST_LISTED_NODES = 200
+#: In larger networks it lists pairs at least this probable, and the likeliest of each child: then
+#: it has some hundred rows per node at most, and the likeliest pairs even if little is known.
+LARGE_FLOOR, LIKELIEST = 0.01, 10
 #: an edge this probable is called certain
 CERTAIN = 0.95
 

@@ -190,7 +190,7 @@ class Run:
     def edge_probabilities(self) -> pd.DataFrame:
         """Square table, rows = parents, columns = children; pairs that are not listed are 0.
 
-        Above 200 nodes those below .01 are not listed. Pairs that were not scored are missing.
+        Above 200 nodes most below .01 are not listed. Pairs that were not scored are missing.
         """
         nodes = list(self.network.nodes)
         if len(nodes) > SQUARE_TABLE_LIMIT:

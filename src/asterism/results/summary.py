@@ -12,7 +12,7 @@ from asterism.data.numbers import as_number
 from asterism.errors import counted, first_few
 from asterism.inference.methods import METHODS
 from asterism.results.edge_effects import LOWERS, RAISES, effect
-from asterism.results.ranking import support
+from asterism.results.ranking import LARGE_FLOOR, MOST_LISTED_NODES, support
 
 if TYPE_CHECKING:
     from asterism.results.run import Run
@@ -67,7 +67,19 @@ def sentences(run: Run) -> list[str]:
     return [
         *(_what(run), _findings(run)),
         *([supported] if supported else []),
-        *(*_added(run), _how_to_read(run)),
+        *(*_left_out(run), *_added(run), _how_to_read(run)),
+    ]
+
+
+def _left_out(run: Run) -> list[str]:
+    """How many pairs the table of a large network leaves out, and what is known of them."""
+    n_nodes = len(run.network.nodes)
+    n_left = n_nodes * (n_nodes - 1) - len(run.edge_table)
+    if n_nodes <= MOST_LISTED_NODES or n_left <= 0:
+        return []
+    return [
+        f"The table of edges leaves out {n_left:,} pairs with a probability below {LARGE_FLOOR:g}, "
+        "likelier ones into the same node aside: they are improbable, not impossible."
     ]
 
 

@@ -10,7 +10,8 @@ may be off: zero where it is exact, a Monte Carlo standard error where graphs we
 otherwise the distance between the probability as the method gives it and as it is printed,
 tempered. ``caveat`` says what a reader must know: "not scored" where there was no time, and then
 the cells of probability, Bayes factor and error are empty. Up to 200 nodes every allowed pair has a
-row, beyond that those in the graph or with a probability of at least ``LARGE_FLOOR``.
+row, beyond that those in the graph, those with a probability of at least ``LARGE_FLOOR``, and the
+likeliest of each child.
 
 Rates: given the graph, and the expected transitions and times as if they had been counted, every
 rate has a Gamma posterior. Its interval ignores that courses were inferred and that another graph
@@ -31,6 +32,7 @@ from asterism.data.labels import RATE_LABELS, combinations, rate_labels
 from asterism.learning.search.score import posterior_mean_rates
 from asterism.numerics.arrays import FloatArray, IntArray, with_exits
 from asterism.results.edge_effects import effect, effect_of_rates, log_fold_of_odds
+from asterism.results.ranking import LARGE_FLOOR, LIKELIEST, MOST_LISTED_NODES
 from asterism.results.run import NOT_SCORED, with_missing
 
 if TYPE_CHECKING:
@@ -38,11 +40,6 @@ if TYPE_CHECKING:
 
 #: columns of continuous nodes, after the others
 SHIFT_COLUMNS = ("shift", "shift_lower", "shift_upper")
-#: nodes up to which every allowed pair is listed
-MOST_LISTED_NODES = 200
-#: In larger networks less probable edges are left out of the long table: it then has at most some
-#: hundred rows per node.
-LARGE_FLOOR = 0.01
 #: probabilities this sure are not told apart from certainty in a Bayes factor
 _LARGEST_LOG = 690.0
 #: standard deviations on both sides that hold 90 % of a normal distribution
@@ -75,6 +72,9 @@ def _of_child(found: SearchResult, child: int, asked: Collection[tuple[int, int]
     listed = (chance >= LARGE_FLOOR) | chosen
     if n_nodes <= MOST_LISTED_NODES:
         listed |= (chance > 0.0) | np.isnan(chance)
+    else:
+        likeliest = np.argsort(-np.nan_to_num(chance), kind="stable")[:LIKELIEST]
+        listed[likeliest] |= chance[likeliest] > 0.0
     kept = np.flatnonzero(listed)
     name = found.nodes[child]
     size = len(kept)
