@@ -361,7 +361,7 @@ def test_levels_by_all_their_courses() -> None:
     is_first = np.array([True, False, False, True, False])
     initial = np.array([0.3, 0.7])
     posterior, pairs = np.zeros((n, size)), np.zeros((n, size, size))
-    total = level_pass(logs, moves, is_first, initial, posterior, pairs).sum()
+    total = level_pass(logs, moves, np.arange(n), is_first, initial, posterior, pairs).sum()
     weight: dict[tuple[int, ...], float] = {}
     for course in product(range(size), repeat=n):
         chance = 1.0

@@ -1,8 +1,8 @@
 """Compiled forward–backward pass of one node alone, and EM: a hidden Markov model of its levels.
 
-The pass takes the chance of every move between two measurements, so that it serves all kinds of
-moves. EM of levels with normal or Student's t noise, drawn anew or climbed step by step, is
-compiled as a whole (``levels.py``, ``level_moves.py``).
+The pass takes the chance of every move within each length of gap, so that it serves all kinds of
+moves. EM is for levels with normal, Student's t or Poisson noise, drawn anew or climbed step by
+step (``levels.py``, ``level_moves.py``; tests/reference has a slow version).
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from asterism.numerics._jit import inner, kernel
 
 
 @kernel
-def level_pass(log_likelihood, moves, is_first, initial, posterior, pairs):
+def level_pass(log_likelihood, moves, which, is_first, initial, posterior, pairs):
     """(n,) log likelihood of each row given those before; posteriors of levels and moves written.
 
-    ``moves`` (n, S, S) is the chance of level b at row i after level a at row i − 1; rows with
-    ``is_first`` begin a trajectory, at ``initial``. Written: ``posterior`` (n, S), and ``pairs``
-    (n, S, S), the posterior of (a, b) divided by the chance of the move.
+    ``moves[which[i]]`` (S, S) is the chance of level b at row i after level a at row i − 1; rows
+    with ``is_first`` begin a trajectory, at ``initial``. Written: ``posterior`` (n, S), and
+    ``pairs``, like ``moves``: the posterior of (a, b), summed over the rows with these moves and
+    divided by the chance of the move.
     """
     n, size = log_likelihood.shape
     forward = np.empty((n, size))
@@ -33,20 +34,20 @@ def level_pass(log_likelihood, moves, is_first, initial, posterior, pairs):
             top = max(top, log_likelihood[i, x])
         norm = 0.0
         for x in range(size):
-            likelihood[i, x] = np.exp(log_likelihood[i, x] - top)
-            if is_first[i]:
-                before = initial[x]
-            else:
+            likelihood[i, x] = math.exp(log_likelihood[i, x] - top)
+            before = initial[x]
+            if not is_first[i]:
                 before = 0.0
                 for a in range(size):
-                    before += forward[i - 1, a] * moves[i, a, x]
+                    before += forward[i - 1, a] * moves[which[i], a, x]
             forward[i, x] = before * likelihood[i, x]
             norm += forward[i, x]
         norm = max(norm, 1e-300)
         for x in range(size):
             forward[i, x] /= norm
         scale[i] = norm
-        by_row[i] = np.log(norm) + top
+        by_row[i] = math.log(norm) + top
+    pairs[:] = 0.0
     backward = np.ones(size)
     ahead = np.empty(size)
     for i in range(n - 1, -1, -1):
@@ -54,22 +55,27 @@ def level_pass(log_likelihood, moves, is_first, initial, posterior, pairs):
             posterior[i, x] = forward[i, x] * backward[x]
             ahead[x] = likelihood[i, x] * backward[x] / scale[i]
         if is_first[i]:
-            pairs[i] = 0.0
             backward[:] = 1.0
-        else:
-            for a in range(size):
-                backward[a] = 0.0
-                for x in range(size):
-                    pairs[i, a, x] = forward[i - 1, a] * ahead[x]
-                    backward[a] += moves[i, a, x] * ahead[x]
+            continue
+        for a in range(size):
+            backward[a] = 0.0
+            for x in range(size):
+                pairs[which[i], a, x] += forward[i - 1, a] * ahead[x]
+                backward[a] += moves[which[i], a, x] * ahead[x]
     return by_row
+
+
+#: stands in the place of Student's degrees of freedom: normal noise, and counts
+NORMAL, COUNTS = 0.0, -1.0
 
 
 @inner
 def _density(y, mean, scale, df):
-    """ln density of a value: normal, or Student's t with ``df`` degrees of freedom if positive."""
+    """ln density of a value; ``df`` are Student's degrees of freedom, or the kind of noise."""
+    if df == COUNTS:
+        return (y * math.log(mean) if y > 0.0 else 0.0) - mean - math.lgamma(y + 1.0)
     z = (y - mean) / scale
-    if df <= 0.0:
+    if df == NORMAL:
         return -0.5 * z * z - 0.5 * math.log(2.0 * math.pi) - math.log(scale)
     half = 0.5 * (df + 1.0)
     constant = math.lgamma(half) - math.lgamma(0.5 * df) - 0.5 * math.log(df * math.pi)
@@ -108,6 +114,35 @@ def _step_chances(gaps, up, down, longest):
 
 
 @inner(allocates=True)
+def _moves_within(gaps, group, initial, rates, redrawn, longest):
+    """Chances of moves (U, S, S) within every gap; and what :func:`_step_chances` says of steps."""
+    size = initial.shape[1]
+    moves = np.zeros((len(gaps), size, size))
+    speed, chances, powers = 0.0, np.empty((1, 1)), np.empty((1, 1, 1))
+    if not redrawn:
+        speed, chances, powers = _step_chances(gaps, rates[0], rates[1], longest)
+    for u in range(len(gaps)):
+        if redrawn:
+            stay = math.exp(-rates[group[u], 0] * gaps[u])
+            for a in range(size):
+                for b in range(size):
+                    moves[u, a, b] = (1.0 - stay) * initial[group[u], b]
+                moves[u, a, a] += stay
+            continue
+        for m in range(len(powers)):
+            for a in range(size):
+                for b in range(size):
+                    moves[u, a, b] += chances[u, m] * powers[m, a, b]
+    return moves, speed, chances, powers
+
+
+@kernel
+def moves_within(gaps, group, initial, rates, redrawn, longest):
+    """The same for Python to call, chances only."""
+    return _moves_within(gaps, group, initial, rates, redrawn, longest)[0]
+
+
+@inner(allocates=True)
 def _improved_steps(speed, chances, powers, pairs, slowest, fastest, rates, found):
     """One EM step over the steps, those that stay included (``Stepwise.improved``)."""
     most, size = powers.shape[0], powers.shape[1]
@@ -130,142 +165,120 @@ def _improved_steps(speed, chances, powers, pairs, slowest, fastest, rates, foun
             rates[way, i] = min(max(rate, slowest), fastest)
 
 
+@inner(allocates=True)
+def _improved_redraws(gaps, which, group, pairs, begun, first, initial, rates, found):
+    """One EM step of levels that are drawn anew, in each group of gaps by itself.
+
+    Trajectories begin in the group ``first``, in the levels ``begun``.
+    """
+    size = initial.shape[1]
+    for g in range(len(initial)):
+        weights, rate = np.zeros(size), rates[g, 0]
+        redraws, drawn, exposure = 0.0, 0.0, 0.0
+        for u in range(len(gaps)):
+            if group[u] != g:
+                continue
+            own = 0.0
+            leave = -math.expm1(-rate * gaps[u])
+            for x in range(size):
+                moved = pairs[u, :, x].sum() * leave * initial[g, x]
+                weights[x] += moved
+                own += moved
+            redraws += own
+            if gaps[u] > 0.0:
+                # a gap with a redraw had on average so many of them
+                drawn += own * rate * gaps[u] / leave
+        if g == first:
+            weights += begun
+            redraws += begun.sum()
+        for i in range(len(which)):
+            if group[which[i]] == g:
+                exposure += gaps[which[i]]
+        for x in range(size):
+            initial[g, x] = max(weights[x], 1e-6)
+        initial[g] /= initial[g].sum()
+        if exposure > 0.0:
+            rates[g, 0] = min(max(drawn / exposure, 1e-3), 1e3)
+        found[g, 0] = redraws
+
+
+@inner(allocates=True)
+def _improved_levels(values, posterior, means, scale, shared, df, least_share, smallest):
+    """One EM step of means and scales, in place; outliers of heavy tails weigh less."""
+    size = len(means)
+    squares, weight = np.zeros(size), np.zeros(size)
+    heavy = np.empty(len(values))
+    for x in range(size):
+        sum_w, sum_y = 0.0, 0.0
+        for i in range(len(values)):
+            heavy[i] = posterior[i, x]
+            if df > 0.0:
+                z = (values[i] - means[x]) / scale[x]
+                heavy[i] *= (df + 1.0) / (df + z * z)
+            sum_w += heavy[i]
+            sum_y += heavy[i] * values[i]
+        if sum_w > 0.0:
+            means[x] = sum_y / sum_w
+        for i in range(len(values)):
+            squares[x] += heavy[i] * (values[i] - means[x]) ** 2
+            weight[x] += posterior[i, x]
+    if df == COUNTS:  # a mean of exactly zero would forbid every later count
+        for x in range(size):
+            means[x] = max(means[x], smallest)
+    elif smallest > 0.0:
+        apart = least_share * (means.max() - means.min())
+        if shared:
+            scale[:] = max(math.sqrt(squares.sum() / weight.sum()), smallest, apart)
+            return
+        for x in range(size):
+            if weight[x] > 0.0:
+                scale[x] = math.sqrt(squares[x] / weight[x])
+            scale[x] = max(scale[x], smallest, apart)
+
+
 @kernel
 def climb_levels(
-    values, gaps, which, is_first, means, scale, shared, df, learn, initial, rates, redrawn,
+    values, gaps, which, group, is_first, means, scale, shared, df, learn, initial, rates, redrawn,
     max_steps, few_steps, tolerance, least_share, bounds, stop, found,
 ):  # fmt: skip
-    """EM of the levels of one node (``levels.climb``): ln likelihood, redraws, weights of levels.
+    """EM of the levels of one node (``levels.climb``): ln likelihood, and weights of levels.
 
-    ``gaps[which[i]]`` is the gap before row i. ``means``, ``scale`` (one per level), ``initial``
-    and ``rates`` are changed; ``found`` is what ``Stepwise`` remembers of its last step. With
-    ``redrawn`` levels are drawn anew from ``initial`` at rate ``rates[0, 0]``, else climbed.
-    ``bounds``: the longest gap in steps, the slowest and the fastest step, the smallest scale.
+    ``gaps[which[i]]`` is the gap before row i; gaps of different ``group`` have moves of their own.
+    ``means``, ``scale`` (one per level), ``initial`` (one row per group) and ``rates`` are changed;
+    ``found`` is what the moves remember of the last step. With ``redrawn`` levels are drawn anew
+    from ``initial`` at rate ``rates[g, 0]``, else climbed. ``bounds``: the longest gap in steps,
+    the slowest and the fastest step, the smallest scale, or mean of counts.
     """
-    n, size, n_gaps = len(values), len(means), len(gaps)
-    likelihood, forward, posterior = np.empty((n, size)), np.empty((n, size)), np.empty((n, size))
-    norms, heavy = np.empty(n), np.empty((n, size))
-    moves, pairs = np.empty((n_gaps, size, size)), np.empty((n_gaps, size, size))
-    backward, ahead, redraws = np.empty(size), np.empty(size), 0.0
-    speed, chances, powers = 0.0, np.empty((1, 1)), np.empty((1, 1, 1))
+    n, size = len(values), len(means)
+    logs, posterior = np.empty((n, size)), np.empty((n, size))
+    pairs = np.empty((len(gaps), size, size))
+    first = group[which[0]]
     before = total = -np.inf
     for step in range(max_steps):
         if step >= few_steps and stop[0]:
             break
-        # chances of moves
-        if redrawn:
-            for u in range(n_gaps):
-                stay = math.exp(-rates[0, 0] * gaps[u])
-                for a in range(size):
-                    for b in range(size):
-                        moves[u, a, b] = (1.0 - stay) * initial[b]
-                    moves[u, a, a] += stay
-        else:
-            speed, chances, powers = _step_chances(gaps, rates[0], rates[1], bounds[0])
-            moves[:] = 0.0
-            for u in range(n_gaps):
-                for m in range(len(powers)):
-                    for a in range(size):
-                        for b in range(size):
-                            moves[u, a, b] += chances[u, m] * powers[m, a, b]
-        # forwards
-        total = 0.0
+        moves, speed, chances, powers = _moves_within(
+            gaps, group, initial, rates, redrawn, bounds[0]
+        )
         for i in range(n):
-            top = -np.inf
             for x in range(size):
-                likelihood[i, x] = _density(values[i], means[x], scale[x], df)
-                top = max(top, likelihood[i, x])
-            norm = 0.0
-            for x in range(size):
-                likelihood[i, x] = math.exp(likelihood[i, x] - top)
-                chance = initial[x]
-                if not is_first[i]:
-                    chance = 0.0
-                    for a in range(size):
-                        chance += forward[i - 1, a] * moves[which[i], a, x]
-                forward[i, x] = chance * likelihood[i, x]
-                norm += forward[i, x]
-            norm = max(norm, 1e-300)
-            for x in range(size):
-                forward[i, x] /= norm
-            norms[i] = norm
-            total += math.log(norm) + top
-        # backwards
-        pairs[:] = 0.0
-        backward[:] = 1.0
-        for i in range(n - 1, -1, -1):
-            for x in range(size):
-                posterior[i, x] = forward[i, x] * backward[x]
-                ahead[x] = likelihood[i, x] * backward[x] / norms[i]
-            if is_first[i]:
-                backward[:] = 1.0
-                continue
-            u = which[i]
-            for a in range(size):
-                backward[a] = 0.0
-                for x in range(size):
-                    pairs[u, a, x] += forward[i - 1, a] * ahead[x]
-                    backward[a] += moves[u, a, x] * ahead[x]
+                logs[i, x] = _density(values[i], means[x], scale[x], df)
+        total = level_pass(logs, moves, which, is_first, initial[first], posterior, pairs).sum()
         if total - before < tolerance * (1.0 + abs(total) * 1e-3):
             break
         before = total
-        # better moves
         begun = np.zeros(size)
         for i in range(n):
             if is_first[i]:
                 begun += posterior[i]
         if redrawn:
-            weights, rate, redraws, drawn, exposure = begun.copy(), rates[0, 0], 0.0, 0.0, 0.0
-            for u in range(n_gaps):
-                own = 0.0
-                leave = -math.expm1(-rate * gaps[u])
-                for x in range(size):
-                    moved = pairs[u, :, x].sum() * leave * initial[x]
-                    weights[x] += moved
-                    own += moved
-                redraws += own
-                if gaps[u] > 0.0:
-                    # a gap with a redraw had on average so many of them
-                    drawn += own * rate * gaps[u] / leave
-            redraws += begun.sum()
-            for i in range(n):
-                exposure += gaps[which[i]]
-            for x in range(size):
-                initial[x] = max(weights[x], 1e-6)
-            initial /= initial.sum()
-            if exposure > 0.0:
-                rates[0, 0] = min(max(drawn / exposure, 1e-3), 1e3)
+            _improved_redraws(gaps, which, group, pairs, begun, first, initial, rates, found)
         else:
             _improved_steps(speed, chances, powers, pairs, bounds[1], bounds[2], rates, found)
-            initial[:] = (begun + 0.5) / (begun + 0.5).sum()
-        if not learn:
-            continue
-        # better levels; outliers of heavy tails weigh less
-        squares, weight = np.zeros(size), np.zeros(size)
-        for x in range(size):
-            sum_w, sum_y = 0.0, 0.0
-            for i in range(n):
-                heavy[i, x] = posterior[i, x]
-                if df > 0.0:
-                    z = (values[i] - means[x]) / scale[x]
-                    heavy[i, x] *= (df + 1.0) / (df + z * z)
-                sum_w += heavy[i, x]
-                sum_y += heavy[i, x] * values[i]
-            if sum_w > 0.0:
-                means[x] = sum_y / sum_w
-            for i in range(n):
-                squares[x] += heavy[i, x] * (values[i] - means[x]) ** 2
-                weight[x] += posterior[i, x]
-        if bounds[3] > 0.0:
-            apart = least_share * (means.max() - means.min())
-            if shared:
-                scale[:] = max(math.sqrt(squares.sum() / weight.sum()), bounds[3], apart)
-            else:
-                for x in range(size):
-                    if weight[x] > 0.0:
-                        scale[x] = math.sqrt(squares[x] / weight[x])
-                    scale[x] = max(scale[x], bounds[3], apart)
+            initial[0] = (begun + 0.5) / (begun + 0.5).sum()
+        if learn:
+            _improved_levels(values, posterior, means, scale, shared, df, least_share, bounds[3])
     levels = np.zeros(size)
     for i in range(n):
         levels += posterior[i]
-    return total, redraws, levels
+    return total, levels

@@ -24,7 +24,7 @@ from asterism.continuous.switching import NAME, find_switching_time
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
 from asterism.errors import DataError, counted, first_few
-from asterism.learning.level_moves import Redrawn
+from asterism.learning.level_moves import Pushed, Redrawn
 from asterism.learning.levels import LevelChoice, LevelRows, choose_levels, climb, with_outliers
 from asterism.learning.offsets import with_offset
 from asterism.model.emissions import Gaussian
@@ -249,42 +249,6 @@ def _spread_within_rounding(record: NodeMeasurements) -> tuple[NodeMeasurements,
     return replace(noisy.take(order), value=values[order]), is_coarse
 
 
-@dataclass(frozen=True)
-class _Pushed:
-    """Levels are redrawn from other weights, at another rate, while a stimulus is on."""
-
-    off: Redrawn
-    on: Redrawn
-    is_on: NDArray[np.bool_]
-    """Per row, whether the stimulus was on for most of the gap before it."""
-
-    @property
-    def initial(self) -> FloatArray:
-        return self.on.weights if self.is_on[0] else self.off.weights
-
-    def moves(self, gap: FloatArray) -> FloatArray:
-        result: FloatArray = np.where(
-            self.is_on[:, None, None], self.on.moves(gap), self.off.moves(gap)
-        )
-        return result
-
-    def improved(self, gap: FloatArray, pairs: FloatArray, first: FloatArray) -> _Pushed:
-        on, off = self.is_on, ~self.is_on
-        nobody = first[:0]
-        begins_on = bool(on[0])
-        return replace(
-            self,
-            on=self.on.improved(gap[on], pairs[on], first if begins_on else nobody),
-            off=self.off.improved(gap[off], pairs[off], nobody if begins_on else first),
-        )
-
-    def penalty(self, n_trajectories: int) -> float:
-        return self.on.penalty(n_trajectories) + self.off.penalty(n_trajectories)
-
-    def ordered(self, order: Any) -> _Pushed:
-        return replace(self, on=self.on.ordered(order), off=self.off.ordered(order))
-
-
 def _pushed(
     record: NodeMeasurements, levels: LevelChoice, column: Column, stimulus: Stimulus
 ) -> float:
@@ -298,5 +262,4 @@ def _pushed(
     if is_on.all() or not is_on.any():
         return -np.inf
     same = Redrawn(np.full(levels.n_levels, 1.0 / levels.n_levels), 0.5)
-    moves: Any = _Pushed(same, same, is_on)
-    return climb(rows, levels.emission, moves).score
+    return climb(rows, levels.emission, Pushed(same, same, is_on)).score

@@ -1,20 +1,21 @@
-"""Owns how the level of a node alone may move between two measurements, and how that is fitted.
+"""Owns how the level of a node alone may move between two measurements, and what that costs.
 
-Two kinds. :class:`Redrawn`: a level stays for a while and is then drawn anew from its long-run
-distribution. :class:`Stepwise`: a level climbs and falls to its neighbours only, at rates of its
-own. Both give the chances of moves for :func:`level_pass`, take one EM step from what it found, and
-say what their fitted numbers cost.
+:class:`Redrawn`: a level stays for a while and is then drawn anew from its long-run distribution.
+:class:`Stepwise`: a level climbs and falls to its neighbours only, at rates of its own.
+:class:`Pushed`: levels are drawn anew, from other weights and at another rate while something acts
+on the node. All are fitted by ``climb_levels``, which reads them as arrays, and say what their
+fitted numbers cost.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from asterism.numerics.arrays import FloatArray
+from asterism.numerics.arrays import BoolArray, FloatArray, IntArray
 
 #: most steps that a gap between two measurements can hold; longer gaps are cut to this
 _MOST_STEPS = 80.0
@@ -22,6 +23,37 @@ _MOST_STEPS = 80.0
 _SLOWEST, _FASTEST = 1e-3, 30.0
 #: all three, for the compiled steps
 STEP_BOUNDS = (_MOST_STEPS, _SLOWEST, _FASTEST)
+
+
+class MoveArrays(NamedTuple):
+    """Moves as compiled loops read them."""
+
+    gaps: FloatArray
+    """(U,) all lengths of gaps."""
+    which: IntArray
+    """(n,) whose the gap before each row is."""
+    group: IntArray
+    """(U,) which moves hold within it."""
+    initial: FloatArray
+    """[group, level]"""
+    rates: FloatArray
+    """[group, 0] of drawing anew; or rates of climbing and of falling."""
+    redrawn: bool
+
+    @classmethod
+    def of(cls, gap: FloatArray, initial: Any, rates: Any, redrawn: bool) -> MoveArrays:
+        """The same moves within all gaps."""
+        gaps, which = np.unique(gap, return_inverse=True)
+        group = np.zeros(len(gaps), dtype=np.int64)
+        return cls(gaps, which, group, np.array(initial), np.array(rates), redrawn)
+
+    def chances(self) -> FloatArray:
+        """(U, S, S) chances of moves within each length of gap."""
+        from asterism.learning._level_pass import moves_within
+
+        own = (self.gaps, self.group, self.initial, self.rates, self.redrawn)
+        result: FloatArray = moves_within(*own, _MOST_STEPS)
+        return result
 
 
 @dataclass(frozen=True)
@@ -38,25 +70,13 @@ class Redrawn:
         """Where trajectories begin: anywhere, as in the long run."""
         return self.weights
 
-    def moves(self, gap: FloatArray) -> FloatArray:
-        """(n, S, S) chances of moves within each gap."""
-        stay = np.exp(-self.rate * gap)[:, None, None]
-        result: FloatArray = stay * np.eye(len(self.weights)) + (1.0 - stay) * self.weights
-        return result
+    def arrays(self, gap: FloatArray) -> MoveArrays:
+        """For the compiled loops."""
+        return MoveArrays.of(gap, [self.weights], [[self.rate]], True)
 
-    def improved(self, gap: FloatArray, pairs: FloatArray, first: FloatArray) -> Redrawn:
-        """One EM step; ``first`` is the posterior at the beginnings of trajectories."""
-        ahead = pairs.sum(axis=1) * (-np.expm1(-self.rate * gap))[:, None] * self.weights
-        redraws = ahead.sum(axis=1)
-        weights = np.maximum(ahead.sum(axis=0) + first.sum(axis=0), 1e-6)
-        later = gap > 0.0
-        rate = self.rate
-        if later.any():
-            # a gap with a redraw had on average rate·gap / (1 − e^(−rate·gap)) of them
-            exposure = gap[later]
-            mean_if_any = rate * exposure / -np.expm1(-rate * exposure)
-            rate = float(np.clip(redraws[later] @ mean_if_any / exposure.sum(), 1e-3, 1e3))
-        return Redrawn(weights / weights.sum(), rate, float(redraws.sum() + len(first)))
+    def fitted(self, own: MoveArrays, found: FloatArray, group: int = 0) -> Redrawn:
+        """What the compiled loop made of it."""
+        return Redrawn(own.initial[group], float(own.rates[group, 0]), float(found[group, 0]))
 
     def penalty(self, n_trajectories: int) -> float:
         """Half the log of the points that speak for each number fitted."""
@@ -73,6 +93,47 @@ class Redrawn:
 
 
 @dataclass(frozen=True)
+class Pushed:
+    """Levels are redrawn from other weights, at another rate, while something acts on the node."""
+
+    off: Redrawn
+    on: Redrawn
+    is_on: BoolArray
+    """Per row, whether it acted for most of the gap before it."""
+
+    @property
+    def initial(self) -> FloatArray:
+        """Where trajectories begin."""
+        return self.on.weights if self.is_on[0] else self.off.weights
+
+    def arrays(self, gap: FloatArray) -> MoveArrays:
+        """For the compiled loops."""
+        off, on = self.off.arrays(gap), self.on.arrays(gap)
+        n = len(off.gaps)
+        return MoveArrays(
+            np.tile(off.gaps, 2),
+            off.which + n * self.is_on,
+            np.repeat([0, 1], n),
+            np.concatenate([off.initial, on.initial]),
+            np.concatenate([off.rates, on.rates]),
+            True,
+        )
+
+    def fitted(self, own: MoveArrays, found: FloatArray) -> Pushed:
+        """What the compiled loop made of it."""
+        off, on = (part.fitted(own, found, g) for g, part in enumerate((self.off, self.on)))
+        return Pushed(off, on, self.is_on)
+
+    def penalty(self, n_trajectories: int) -> float:
+        """That of both."""
+        return self.on.penalty(n_trajectories) + self.off.penalty(n_trajectories)
+
+    def ordered(self, order: Any) -> Pushed:
+        """With the levels renumbered."""
+        return replace(self, on=self.on.ordered(order), off=self.off.ordered(order))
+
+
+@dataclass(frozen=True)
 class Stepwise:
     """Climbs from level i at rate ``up[i]``, falls to i at rate ``down[i]``."""
 
@@ -85,7 +146,6 @@ class Stepwise:
     """(2, S − 1) how many of each were found in the last step."""
     times: FloatArray | None = None
     """(S,) the time that was found in each level."""
-    _kept: dict[int, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @classmethod
     def like(cls, other: Redrawn) -> Stepwise:
@@ -95,63 +155,14 @@ class Stepwise:
         ratio = np.sqrt(weights[1:] / weights[:-1])
         return cls(other.weights, rate * np.minimum(ratio, 5.0), rate * np.minimum(1 / ratio, 5.0))
 
-    def _chain(self, gap: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """The speed of steps, true or not; (n, M) chances of m of them; (M, S, S) where they lead.
+    def arrays(self, gap: FloatArray) -> MoveArrays:
+        """For the compiled loops."""
+        return MoveArrays.of(gap, [self.initial], [self.up, self.down], False)
 
-        A step stays where it is with the chance that makes all levels equally fast. Kept, since
-        both the pass and the step of EM after it need this.
-        """
-        if id(gap) in self._kept:
-            return self._kept[id(gap)][1]  # type: ignore[no-any-return]
-        size = len(self.initial)
-        leave = np.concatenate([self.up, [0.0]]) + np.concatenate([[0.0], self.down])
-        speed = 1.2 * float(leave.max())
-        step = np.diag(1.0 - leave / speed)
-        lower = np.arange(size - 1)
-        step[lower, lower + 1] = self.up / speed
-        step[lower + 1, lower] = self.down / speed
-        mean = np.minimum(speed * gap, _MOST_STEPS)
-        most = int(mean.max(initial=0.0) + 6.0 * np.sqrt(mean.max(initial=0.0)) + 8.0)
-        chances = np.empty((len(gap), most))
-        chances[:, 0] = np.exp(-mean)
-        powers = np.empty((most, size, size))
-        powers[0] = np.eye(size)
-        for m in range(1, most):
-            chances[:, m] = chances[:, m - 1] * mean / m
-            powers[m] = powers[m - 1] @ step
-        self._kept[id(gap)] = (gap, (speed, chances, powers))
-        return speed, chances, powers
-
-    def moves(self, gap: FloatArray) -> FloatArray:
-        """(n, S, S) chances of moves within each gap."""
-        size = len(self.initial)
-        _, chances, powers = self._chain(gap)
-        return (chances @ powers.reshape(len(powers), -1)).reshape(len(gap), size, size)
-
-    def improved(self, gap: FloatArray, pairs: FloatArray, first: FloatArray) -> Stepwise:
-        """One EM step over the steps, those that stay included, whose speed is kept."""
-        size = len(self.initial)
-        speed, chances, powers = self._chain(gap)
-        most = len(powers)
-        by_steps = (chances.T @ pairs.reshape(len(gap), -1)).reshape(most, size, size)
-        step = powers[1]
-        # Σ over steps of (what led there) × (what follows), from the last step to the first
-        after = np.zeros((size, size))
-        total = np.zeros((size, size))
-        for m in range(most - 1, 0, -1):
-            after = by_steps[m] + after @ step.T
-            total = after + step.T @ total
-        steps = step * total
-        made = np.maximum(steps.sum(axis=1), 1e-9)
-        lower = np.arange(size - 1)
-        climbs = np.stack([steps[lower, lower + 1], steps[lower + 1, lower]])
-        # a twentieth of a step at the present speed, so that no rate becomes zero
-        rates = speed * np.stack(
-            [(climbs[0] + 0.05) / (made[:-1] + 0.1), (climbs[1] + 0.05) / (made[1:] + 0.1)]
-        )
-        rates = np.clip(rates, _SLOWEST, _FASTEST)
-        initial = first.sum(axis=0) + 0.5
-        return Stepwise(initial / initial.sum(), rates[0], rates[1], climbs, made / speed)
+    def fitted(self, own: MoveArrays, found: FloatArray) -> Stepwise:
+        """What the compiled loop made of it."""
+        climbs = np.ascontiguousarray(found[:2, :-1])
+        return Stepwise(own.initial[0], own.rates[0], own.rates[1], climbs, found[2])
 
     def penalty(self, n_trajectories: int) -> float:
         """How far the likelihood of the steps found exceeds its average over rates.

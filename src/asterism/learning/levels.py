@@ -23,7 +23,7 @@ from asterism.data.interventions import inside
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
 from asterism.errors import Advice, AsterismError, DataError
-from asterism.learning.level_moves import STEP_BOUNDS, Redrawn, Stepwise
+from asterism.learning.level_moves import STEP_BOUNDS, Pushed, Redrawn, Stepwise
 from asterism.model.emission_numeric import SMALLEST_SCALE
 from asterism.model.emissions import (
     Gaussian,
@@ -302,7 +302,7 @@ class LevelFit(NamedTuple):
     """One number of levels, fitted with one kind of moves."""
 
     emission: Any
-    moves: Redrawn | Stepwise
+    moves: Redrawn | Stepwise | Pushed
     log_likelihood: float
     score: float
     """The log likelihood less half the log of the points that speak for each number fitted, and
@@ -382,12 +382,13 @@ def _started(rows: LevelRows, emission: Any, size: int, spread: bool) -> Any:
 
 
 def climb(
-    rows: LevelRows, emission: Any, moves: Redrawn | Stepwise, max_steps: int = _MAX_STEPS
+    rows: LevelRows,
+    emission: Any,
+    moves: Redrawn | Stepwise | Pushed,
+    max_steps: int = _MAX_STEPS,
 ) -> LevelFit:
     """EM from one start; the levels come back in ascending order."""
-    is_normal = type(emission) in (Gaussian, StudentT)
-    steps = compiled_em if is_normal and type(moves) in (Redrawn, Stepwise) else em
-    emission, moves, total, weight = steps(rows, emission, moves, max_steps)
+    emission, moves, total, weight = em(rows, emission, moves, max_steps)
     order = np.argsort(emission.means, kind="stable")
     changes: dict[str, Any] = {"means": tuple(np.asarray(emission.means)[order].tolist())}
     if isinstance(getattr(emission, "scale", None), tuple):
@@ -404,71 +405,24 @@ def climb(
 def em(
     rows: LevelRows, emission: Any, moves: Any, max_steps: int
 ) -> tuple[Any, Any, float, FloatArray]:
-    """The fitted emission and moves, ln likelihood, and the expected number of rows per level.
+    """The fitted emission and moves, ln likelihood, and the expected number of rows per level."""
+    from asterism.learning._level_pass import COUNTS, NORMAL, climb_levels
 
-    For all kinds of both; ``compiled_em`` does the same for the most frequent kinds.
-    """
-    from asterism.learning._level_pass import level_pass
-
-    size = len(moves.initial)
-    states = tuple(range(size))
-    posterior = np.empty((len(rows.values), size))
-    pairs = np.empty((len(rows.values), size, size))
-    before = total = -np.inf
-    for step in range(max_steps):
-        if step >= _FEW_STEPS and current_limit().stops():
-            break
-        logs = emission.log_likelihood(rows.values, states)
-        by_row = level_pass(
-            logs, moves.moves(rows.gap), rows.is_first, moves.initial, posterior, pairs
-        )
-        total = float(by_row.sum())
-        if total - before < _TOLERANCE * (1.0 + abs(total) * 1e-3):
-            break
-        before = total
-        moves = moves.improved(rows.gap, pairs, posterior[rows.is_first])
-        if emission.learn:
-            emission = _kept_apart(emission.m_step(rows.values, posterior, states))
-    return emission, moves, total, posterior.sum(axis=0)
-
-
-def compiled_em(
-    rows: LevelRows, emission: Any, moves: Redrawn | Stepwise, max_steps: int
-) -> tuple[Any, Any, float, FloatArray]:
-    """As ``em``, for normal and Student's t noise."""
-    from asterism.learning._level_pass import climb_levels
-
-    size = len(moves.initial)
-    means, initial = np.array(emission.means), moves.initial.copy()
-    scale = np.broadcast_to(np.asarray(emission.scale, dtype=np.float64), size).copy()
-    redrawn = isinstance(moves, Redrawn)
-    if isinstance(moves, Redrawn):
-        rates = np.array([[moves.rate]])
-    else:
-        rates = np.array([moves.up, moves.down])
-    gaps, which = np.unique(rows.gap, return_inverse=True)
-    bounds = np.array([*STEP_BOUNDS, SMALLEST_SCALE * float(rows.values.std())])
+    own, size = moves.arrays(rows.gap), len(moves.initial)
+    counts = isinstance(emission, Poisson)
+    given = 1.0 if counts else emission.scale
+    means, shared = np.array(emission.means), np.ndim(given) == 0
+    scale = np.broadcast_to(np.asarray(given, dtype=np.float64), size).copy()
+    smallest = SMALLEST_SCALE * float(rows.values.mean() if counts else rows.values.std())
     limit, found = current_limit(), np.zeros((3, size))
-    total, redraws, weight = climb_levels(
-        *(rows.values, gaps, which, rows.is_first, means, scale, np.ndim(emission.scale) == 0),
-        *(getattr(emission, "df", 0.0), emission.learn, initial, rates, redrawn, max_steps),
-        *(_FEW_STEPS, _TOLERANCE, _LEAST_SHARE, bounds, limit.flag, found),
+    total, weight = climb_levels(
+        *(rows.values, own.gaps, own.which, own.group, rows.is_first, means, scale, shared),
+        *(COUNTS if counts else getattr(emission, "df", NORMAL), emission.learn, own.initial),
+        *(own.rates, own.redrawn, max_steps, _FEW_STEPS, _TOLERANCE, _LEAST_SHARE),
+        *(np.array([*STEP_BOUNDS, smallest]), limit.flag, found),
     )
     limit.stops()
-    own: Any = float(scale[0]) if np.ndim(emission.scale) == 0 else tuple(scale.tolist())
-    emission = replace(emission, means=tuple(means.tolist()), scale=own)
-    if redrawn:
-        return emission, Redrawn(initial, float(rates[0, 0]), float(redraws)), total, weight
-    climbs, times = np.ascontiguousarray(found[:2, :-1]), found[2]
-    return emission, Stepwise(initial, rates[0], rates[1], climbs, times), total, weight
-
-
-def _kept_apart(emission: Any) -> Any:
-    """A shared scale cannot collapse onto a few equal values."""
-    if not isinstance(emission, Gaussian) or emission.means is None:
-        return emission
-    least = _LEAST_SHARE * float(np.ptp(np.asarray(emission.means)))
-    if isinstance(emission.scale, tuple):
-        return replace(emission, scale=tuple(max(s, least) for s in emission.scale))
-    shared: Any = emission.scale or 0.0
-    return replace(emission, scale=max(float(shared), least))
+    changes: dict[str, Any] = {"means": tuple(means.tolist())}
+    if not counts:
+        changes["scale"] = float(scale[0]) if shared else tuple(scale.tolist())
+    return replace(emission, **changes), moves.fitted(own, found), float(total), weight

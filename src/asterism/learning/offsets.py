@@ -184,12 +184,15 @@ def shifts_of(rows: LevelRows, emission: Any, moves: Any, sd: float) -> Shifts:
     coarse = np.linspace(-reach, reach, n_steps + 1)
     states = tuple(range(len(moves.initial)))
     posterior = np.empty((len(rows.values), len(states)))
-    pairs = np.empty((len(rows.values), len(states), len(states)))
-    chances = moves.moves(rows.gap)
+    own = moves.arrays(rows.gap)
+    chances = own.chances()
+    pairs = np.empty_like(chances)
     logs = np.empty((len(coarse), len(count)))
     for k, shift in enumerate(coarse):
         density = emission.log_likelihood(rows.values - shift, states)
-        by_row = level_pass(density, chances, rows.is_first, moves.initial, posterior, pairs)
+        by_row = level_pass(
+            density, chances, own.which, rows.is_first, moves.initial, posterior, pairs
+        )
         logs[k] = np.bincount(group, by_row)
     # two steps per standard deviation that the longest trajectory leaves to its shift
     n_fine = int(min(np.ceil(4.0 * reach * np.sqrt(count.max()) / scale) + 40, _MOST_SUMMED))
