@@ -262,6 +262,13 @@ def test_starts_that_depend_on_a_covariate(tmp_path):
     assert fit.score(obs) * len(obs) == pytest.approx(fit.log_evidence_, abs=1e-6)
     np.testing.assert_allclose(fit.network_.initial["y"], start, atol=1e-12)
     assert fit.n_parameters_ - fit.n_parameters_given_first_ == 2
+    # in a most probable path the start counts as often: once
+    y, group = np.tile(np.linspace(-1.0, 2.8, 400), 2), np.repeat([0.0, 1.0], 400)
+    seen = pd.DataFrame({"trajectory": range(800), "time": 0.0, "y": y, "group": group})
+    odds = at[5] + at[6] * group + np.diff(logs_of("gaussian", [*at[2:5], 0.0, 0.0], y, 0 * y)).T
+    alone = am.Observations.from_frame(seen, end=1.0, covariates=["group"])
+    paths = fit.most_probable_paths(alone)
+    assert paths["y"].tolist() == np.where(odds.ravel() > 0.0, "b", "a").tolist()
     table.to_csv(tmp_path / "y.csv", index=False)
     result = invoke(
         *("fit", tmp_path / "y.csv", "--nodes", "y", "--start-covariate", "group"),

@@ -437,13 +437,28 @@ def quiet_infer(
 
     if isinstance(obs, Trajectories):
         obs = Observations.from_trajectories(obs)
-    evidence = build_evidence(net, obs, emission)
+    posterior = infer_evidence(
+        net, build_evidence(net, obs, emission), method, minutes, progress, **options
+    )
+    posterior.observations = obs
+    return posterior
+
+
+def infer_evidence(
+    net: Network,
+    evidence: Evidence,
+    method: str,
+    minutes: float | None = None,
+    progress: ProgressListener | bool | None = None,
+    **options: Any,
+) -> Posterior:
+    """The posterior of evidence that is built already; options that a method lacks are left out."""
+    entry = METHODS[method]
     taken = (*entry.uses, *entry.options)
     solve = importlib.import_module(entry.module).solve
     chosen = {k: v for k, v in options.items() if k in taken}
     with minutes_limit(minutes), listening(progress, f"Inference ({method})"):
         posterior: Posterior = solve(net, evidence, **dict(entry.fixed), **chosen)
-    posterior.observations = obs
     if entry.has_evidence:
         posterior.measure_accuracy = _measured
     return posterior

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from asterism.data.interventions import inside
 from asterism.data.observations import Observations
-from asterism.errors import AsterismError, ModelError
+from asterism.errors import AsterismError, DataError
 from asterism.learning.em.outcome_effects import (
     OutcomeDesign,
     Shifted,
@@ -133,11 +133,6 @@ def learned_nodes(
             when = (observations.covariates, record.trajectory[noisy], record.time[noisy])
             design = outcome_design(node, outcome[node], inner, named, when)
         result.append(LearnedNode(node, named, record.value[noisy], place, inner, design))
-    for node in set(outcome) - {learned.node for learned in result}:
-        raise ModelError(
-            f"Covariates act on the outcome of node {node!r}, whose emission is not learned; that "
-            "is for Gaussian, Poisson and Categorical emissions that are."
-        )
     return tuple(result)
 
 
@@ -156,7 +151,7 @@ def learned_starts(
             label = observations.trajectories[
                 int(np.setdiff1d(np.arange(len(evidence.start)), d)[0])
             ]
-            raise ModelError(
+            raise DataError(
                 f"Covariates act on the start of node {node!r}, which trajectory {label!r} does "
                 "not measure at its start."
             )

@@ -16,7 +16,6 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import (
@@ -36,7 +35,7 @@ from asterism.learning.em.e_step import ExactStep, Step, StepPlan
 from asterism.learning.em.estimate import Coordinates, Estimate
 from asterism.learning.em.frailty import Factor, points
 from asterism.learning.em.iterate import EmOutcome, Task, maximise
-from asterism.learning.em.outcome_effects import Tabulated
+from asterism.learning.em.outcome_effects import not_learned
 from asterism.learning.em.rate_model import RateModel, rate_model
 from asterism.learning.em.rates_update import (
     RateUpdate,
@@ -46,7 +45,7 @@ from asterism.learning.em.rates_update import (
 )
 from asterism.learning.em.relabel import in_order_of_means
 from asterism.learning.em.start import crude_start, other_start
-from asterism.model.emissions import emission_for, split_emissions
+from asterism.model.emissions import split_emissions
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior, automatic_rate, totals_of_nodes
 from asterism.model.rates import SummaryRates
@@ -54,7 +53,7 @@ from asterism.model.template import Template
 from asterism.numerics.arrays import BoolArray, FloatArray
 from asterism.numerics.compiled import CompiledGraph
 from asterism.timeline.build import build_evidence
-from asterism.timeline.evidence import Evidence, require_time
+from asterism.timeline.evidence import Evidence, require_time, with_log_likelihood
 
 AUTO, EXACT = "auto", "exact"
 _COARSE = 10.0
@@ -113,102 +112,49 @@ class Fit:
         rates = _rates_at(self.model, self.task.coordinates.update, estimate, z)
         return network_of(self.network, rates, estimate.initial)
 
-    def with_situations(self, observations: Observations) -> tuple[Network, Observations, Any]:
-        """What inference needs for these data: network, data and emissions.
-
-        Covariates of rates become a node, those of outcomes a part of the likelihoods.
-        """
-        observations, emission = self._with_outcomes(observations)
-        nodes = self.task.coordinates.nodes
-        even = {node.node: None for node in nodes if node.is_start}
-        network = self.network
-        if even:
-            kept = {n: p for n, p in network.initial.items() if n not in even}
-            network = Network(network.parents, network.rates, network.states, kept)
-        if not self.model.columns and not self.model.factors:
-            return network, observations, emission
-        best, own = self.outcome.best.estimate, network.compiled.initial
-        expanded = expand(network, observations, self.model)
+    def evidence_of(self, observations: Observations) -> tuple[Network, Evidence]:
+        """What inference needs for these data: a network in which covariates and factors are nodes,
+        and evidence in which they change how states are measured."""
+        best, coordinates = self.outcome.best.estimate, self.task.coordinates
+        expanded = expand(self.network, observations, self.model)
         index, network = np.arange(expanded.n_rates), expanded.network
         rates = np.zeros(len(expanded.place))
         rates[index] = self.model.rates(
-            self.task.coordinates.update.baselines(best.rates, best.effects),
+            coordinates.update.baselines(best.rates, best.effects),
             best.effects,
             expanded.place[index],
             expanded.z_of(index),
             expanded.point[index],
         )
-        starts = network.compiled.initial.copy()
-        starts[: len(own)] = own
-        return network_of(network, rates, starts), expanded.observations, emission
-
-    def _with_outcomes(self, observations: Observations) -> tuple[Observations, Any]:
-        """Measurements that covariates act on, as numbers of rows of a table of likelihoods."""
-        measured, emission = dict(observations.measurements), self.emission
-        for node, one in zip(self.task.coordinates.nodes, self.outcome.best.estimate.emissions):
-            record = measured.get(node.node)
-            if node.design is None or record is None:
-                continue
-            if node.is_start:
-                table = self._with_starts(node, one, record, emission, observations)
-                numbers = np.arange(len(record), dtype=np.float64)
-                none = np.zeros(len(record), dtype=np.bool_)
-                measured[node.node] = replace(record, value=numbers, exact=none, among=None)
-                by_node = emission if isinstance(emission, Mapping) else {}
-                emission = {**by_node, node.node: Tabulated(table)}
-                continue
-            if not record.noisy.any():
-                continue
-            rows = np.flatnonzero(record.noisy)
-            design = node.design.at(
-                observations.covariates, record.trajectory[rows], record.time[rows]
-            )
-            table = one.log_likelihood(record.value[rows], node.states, design)
-            value = record.value.astype(object)
-            value[rows] = np.arange(len(rows))
-            measured[node.node] = replace(record, value=value)
-            told = emission_fit.with_silence(emission[node.node], Tabulated(table))
-            emission = {**emission, node.node: told}
-        return replace(observations, measurements=measured), emission
-
-    def _with_starts(
-        self,
-        node: emission_fit.LearnedNode,
-        one: Any,
-        record: NodeMeasurements,
-        emission: Any,
-        observations: Observations,
-    ) -> FloatArray:
-        """(rows, S) log-likelihoods of one node's rows; first rows hold the start as a factor."""
-        assert node.design is not None
-        alone = Network(
-            {node.node: []},
-            {node.node: np.zeros((len(node.states),) * 2)},
-            {node.node: node.states},
+        starts, first = network.compiled.initial.copy(), network.compiled.graph.state_start
+        for node in self.model.starts:  # the measurements of the start hold its probabilities
+            n = network.node_index(node)
+            starts[first[n] : first[n + 1]] = 1.0 / (first[n + 1] - first[n])
+        network = network_of(network, rates, starts)
+        evidence, _, nodes = laid_out(network, expanded.observations, self.emission, self.model)
+        learned = {(n.node, n.is_start): e for n, e in zip(coordinates.nodes, best.emissions)}
+        nodes = tuple(node for node in nodes if node.design is not None)
+        logs = emission_fit.write_log_likelihoods(
+            nodes,
+            tuple(learned[n.node, n.is_start] for n in nodes),
+            evidence.points.log_likelihood,
         )
-        data = replace(
-            observations,
-            measurements={node.node: record},
-            events=observations.events.take(np.zeros(0, dtype=np.int64)),
-            intervals=observations.intervals.take(np.zeros(0, dtype=np.int64)),
-            covariates=None,
-        )
-        points = build_evidence(alone, data, {node.node: emission_for(emission, node.node)}).points
-        table = points.log_likelihood.reshape(-1, len(node.states)).copy()
-        d = np.arange(observations.n_trajectories)
-        first = np.searchsorted(record.trajectory, d)
-        inside = first < len(record)
-        at = np.where(inside, first, 0)
-        seen = inside & (record.trajectory[at] == d) & (record.time[at] == observations.start)
-        if not seen.all():
-            label = observations.trajectories[int(np.flatnonzero(~seen)[0])]
-            raise DataError(
-                f"Covariates act on the start of node {node.node!r}, which trajectory {label!r} "
-                "does not measure at its start."
-            )
-        design = node.design.at(observations.covariates, d, observations.start)
-        table[first] += one.log_likelihood(np.zeros(len(d)), node.states, design)
-        return table
+        return network, with_log_likelihood(evidence, logs)
+
+
+def laid_out(
+    network: Network, observations: Observations, emission: Any, model: RateModel | None = None
+) -> tuple[Evidence, dict[str, Any], tuple[emission_fit.LearnedNode, ...]]:
+    """The evidence, the emissions with what they leave open filled in, and those that learn."""
+    single, joint = split_emissions(emission, observations)
+    emissions = emission_fit.started_emissions(network, observations, single)
+    evidence = build_evidence(network, observations, {**emissions, **joint})
+    nodes = emission_fit.learned_nodes(
+        network, observations, emissions, evidence, model.outcome if model else {}
+    )
+    if model and model.starts:
+        nodes += emission_fit.learned_starts(network, observations, evidence, model.starts)
+    return evidence, {**emissions, **joint}, nodes
 
 
 def _rates_at(
@@ -245,18 +191,15 @@ def fit_parameters(
         settings = replace(settings, method=_method_for_factors(settings, plain, model.factors))
     expanded = expand(template.network, observations, model)
     network, observations = expanded.network, expanded.observations
-    single, joint = split_emissions(emission, observations)
-    emissions = emission_fit.started_emissions(network, observations, single)
-    evidence = build_evidence(network, observations, {**emissions, **joint})
+    if model.starts and not settings.learn_initial:
+        raise ModelError(
+            "Covariates act on the start only where it is learned: ",
+            *(Setting("initial", "learn"), "."),
+        )
+    evidence, emissions, nodes = laid_out(network, observations, emission, model)
     require_time(evidence)
-    nodes = emission_fit.learned_nodes(network, observations, emissions, evidence, model.outcome)
-    if model.starts:
-        if not settings.learn_initial:
-            raise ModelError(
-                "Covariates act on the start only where it is learned: ",
-                *(Setting("initial", "learn"), "."),
-            )
-        nodes += emission_fit.learned_starts(network, observations, evidence, model.starts)
+    for node in set(model.outcome) - {learned.node for learned in nodes}:
+        raise not_learned(node)
     prior = settings.prior
     allowed: BoolArray = template.allowed[expanded.place]
     allowed[expanded.n_rates :] = False
@@ -293,7 +236,7 @@ def fit_parameters(
         network=network_of(
             template.network, _rates_at(model, update, best), _starts(network, coordinates, best)
         ),
-        emission={**emissions, **learned, **joint} if nodes else emission,
+        emission={**emissions, **learned} if nodes else emission,
         outcome=outcome,
         task=task,
         prior=prior,

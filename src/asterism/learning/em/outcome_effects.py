@@ -27,7 +27,7 @@ from asterism.data.covariates import Covariates, values_at
 from asterism.data.observations import Observations
 from asterism.errors import DataError, ModelError
 from asterism.learning.em.rate_model import Column, Effect, as_effects, columns_of
-from asterism.model.emissions import Categorical, Emission, Gaussian, Poisson, SilentStates
+from asterism.model.emissions import Categorical, Gaussian, Poisson, SilentStates
 from asterism.model.priors import state_number
 from asterism.numerics.arrays import BoolArray, FloatArray, IntArray
 
@@ -157,16 +157,6 @@ def _reports(base: Categorical, shift: FloatArray) -> FloatArray:
     return result
 
 
-@dataclass(frozen=True)
-class Tabulated(Emission):
-    """Likelihoods that were worked out before: measured values are numbers of their rows."""
-
-    table: FloatArray
-
-    def log_likelihood(self, values: NDArray[Any], states: Sequence[Any]) -> FloatArray:
-        return self.table[values.astype(np.int64)]
-
-
 def outcome_effects(
     nodes: Sequence[str],
     observations: Observations,
@@ -196,6 +186,14 @@ def outcome_effects(
     return result
 
 
+def not_learned(node: str) -> ModelError:
+    """What to raise where covariates act on an outcome that they cannot act on."""
+    return ModelError(
+        f"Covariates act on the outcome of node {node!r}, whose emission is not learned; that is "
+        "for Gaussian, Poisson and Categorical emissions that are."
+    )
+
+
 def outcome_design(
     node: str,
     effects: list[tuple[Effect, list[Column]]],
@@ -206,10 +204,7 @@ def outcome_design(
     """The effects on one node's outcome; ``measured`` are covariates, trajectories and times."""
     inner = emission.emission if isinstance(emission, SilentStates) else emission
     if type(inner).__name__ not in _WHAT or not inner.learn:
-        raise ModelError(
-            f"Covariates act on the outcome of node {node!r}, whose emission is not learned; that "
-            "is for Gaussian, Poisson and Categorical emissions that are."
-        )
+        raise not_learned(node)
     columns, column, acts, names = [], [], [], []
     for effect, own in effects:
         wanted = np.arange(len(states))

@@ -22,7 +22,7 @@ from asterism.data.trajectories import Trajectories
 from asterism.errors import ModelError, Setting
 from asterism.exact.groups import JOINT_LIMIT
 from asterism.inference.methods import METHODS
-from asterism.inference.posterior import Posterior, quiet_infer
+from asterism.inference.posterior import Posterior, infer_evidence
 from asterism.learning.em import quantities
 from asterism.learning.em.cluster_step import NoClusters
 from asterism.learning.em.covariate_network import ADDED
@@ -68,6 +68,7 @@ from asterism.model.priors import GammaPrior
 from asterism.model.template import Template, build_template
 from asterism.numerics.progress import ProgressListener, listening, stage
 from asterism.numerics.resources import minutes_limit
+from asterism.timeline.build import build_evidence
 
 if TYPE_CHECKING:
     import xarray
@@ -548,18 +549,21 @@ class ParameterLearner(Estimator):
         """Of the data that were fitted, or of others."""
         self._require_fitted("network_")
         accuracy = as_object("accuracy", self.accuracy)
-        known: dict[str, Any] = {
-            "n_jobs": self.n_jobs,
-            "tolerance": accuracy.tolerance,
-            "time_step": accuracy.time_step,
-            "joint_limit": accuracy.joint_limit or JOINT_LIMIT,
-        }
-        entry = METHODS[self.method_]
-        options = {k: v for k, v in known.items() if k in (*entry.uses, *entry.options)}
         data = self._observations if obs is None else as_observations(obs)
-        network, emission = self.network_, self.emission_
         if self._sampled is not None:
-            options = {"n_jobs": self.n_jobs, "n_draws": _DRAWS, "seed": self.random_state}
+            network = self.network_
+            evidence = build_evidence(network, data, self.emission_)
         else:
-            network, data, emission = self._maximum().with_situations(data)
-        return quiet_infer(network, data, emission, self.method_, progress=progress, **options)
+            network, evidence = self._maximum().evidence_of(data)
+        return infer_evidence(
+            network,
+            evidence,
+            self.method_,
+            progress=progress,
+            n_jobs=self.n_jobs,
+            tolerance=accuracy.tolerance,
+            time_step=accuracy.time_step,
+            joint_limit=accuracy.joint_limit or JOINT_LIMIT,
+            n_draws=_DRAWS,
+            seed=self.random_state,
+        )

@@ -19,11 +19,9 @@ from scipy.stats import gamma
 from asterism.data.observations import Observations
 from asterism.data.statistics import Statistics
 from asterism.errors import ModelError
-from asterism.learning.em import emission_fit
-from asterism.learning.em.fitting import Settings, network_of, single_node_rate
+from asterism.learning.em.fitting import Settings, laid_out, network_of, single_node_rate
 from asterism.learning.em.sampled_emissions import learned_emission, mean_emissions
 from asterism.learning.em.uncertainty import labels_of_rates
-from asterism.model.emissions import split_emissions
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
 from asterism.model.template import Template
@@ -44,7 +42,6 @@ from asterism.sampling.model_setup import (
     candidates_of_graph,
     model_setup,
 )
-from asterism.timeline.build import build_evidence
 from asterism.timeline.evidence import require_time
 
 if TYPE_CHECKING:
@@ -116,11 +113,8 @@ def sample_parameters(
     if settings.use_mode:
         raise ModelError('map=True cannot be used with method="sample", which gives means.')
     network = template.network
-    single, joint = split_emissions(emission, observations)
-    emissions = emission_fit.started_emissions(network, observations, single)
-    evidence = build_evidence(network, observations, {**emissions, **joint})
+    evidence, emissions, nodes = laid_out(network, observations, emission)
     require_time(evidence)
-    nodes = emission_fit.learned_nodes(network, observations, emissions, evidence)
     prior = settings.prior or GammaPrior(_WEAK_SHAPE, "auto")
     if prior.is_auto:
         prior = prior.resolved(single_node_rate(prior.shape, template, evidence, nodes, settings))
@@ -159,7 +153,7 @@ def sample_parameters(
     flat[places] = models.series("rates")[:, :, places].mean(axis=(0, 1))
     return SampledFit(
         network=network_of(network, flat, models.series("initial").mean(axis=(0, 1))),
-        emission={**emissions, **drawn, **joint} if nodes else emission,
+        emission={**emissions, **drawn} if nodes else emission,
         prior=prior,
         models=models,
         places=places,

@@ -26,7 +26,6 @@ from asterism.learning.em.quantities import chain_labels, generator
 from asterism.model.joint_space import joint_states
 from asterism.model.network import Network
 from asterism.numerics.arrays import FloatArray, IntArray
-from asterism.timeline.build import build_evidence
 from asterism.timeline.evidence import Evidence
 
 
@@ -38,8 +37,7 @@ def most_probable_paths(fit: Fit, observations: Observations) -> pd.DataFrame:
             "Most probable paths are not known where trajectories have factors of their own: use "
             "impute, or fit without frailty."
         )
-    network, data, emission = fit.with_situations(observations)
-    evidence = build_evidence(network, data, emission)
+    network, evidence = fit.evidence_of(observations)
     chain = _BestPaths(fit, observations, network, evidence)
     parts = []
     for d, label in enumerate(observations.trajectories):
@@ -75,7 +73,7 @@ class _BestPaths:
             z, _ = situations(observations, fit.model)
             self._generators = [fit.network_at(best, row).joint_generator().toarray() for row in z]
         self._known: dict[tuple[int, float], FloatArray] = {}
-        initial = [np.asarray(fit.network.initial[n]) for n in fit.network.nodes]
+        initial = [np.asarray(network.initial[n]) for n in fit.network.nodes]
         with np.errstate(divide="ignore"):
             self._start = np.log(
                 np.prod([p[self.states[:, n]] for n, p in enumerate(initial)], axis=0)
