@@ -23,7 +23,7 @@ from asterism.data.table_file import read_header
 from asterism.errors import DataError
 from asterism.learning.search.journal import Journal
 from asterism.report.bundled_data import demo_files
-from tests.command_line import invoke
+from tests.command_line import assert_refused, invoke
 
 # ---- settings -------------------------------------------------------------------------------
 
@@ -64,6 +64,30 @@ def test_a_list_of_settings_may_be_a_string_as_after_a_flag(
     result = invoke("learn", paths_file, "-o", tmp_path / "R", "--config", tmp_path / "c.toml")
     assert result.exit_code == 0, result.output
     assert "Nodes: 'A', 'B', as asked" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1", "tcp://host", "host:", "host:port", ":8786", "ftp://host:8786", "host:0"],
+)
+def test_the_address_of_a_scheduler_has_a_host_and_a_port(
+    paths_file: Path, tmp_path: Path, address: str
+) -> None:
+    """Said at once; Dask would begin to connect, and end with a traceback."""
+    result = invoke("learn", paths_file, "-o", tmp_path / "RUN", "--scheduler", address)
+    assert_refused(result, 2, "--scheduler", repr(address), "host and port", "tcp://host:8786")
+    assert not (tmp_path / "RUN").exists()
+
+
+@pytest.mark.parametrize("command", ["check", "learn"])
+def test_a_summary_says_which_command_it_is_of(
+    paths_file: Path, tmp_path: Path, command: str
+) -> None:
+    folder = () if command == "check" else ("-o", tmp_path / "RUN")
+    result = invoke(command, paths_file, *folder, "--json")
+    summary = json.loads(result.stdout)
+    assert summary["command"] == command
+    assert summary["data"] == str(paths_file)
 
 
 def test_limits_that_exclude_each_other_are_a_usage_error(paths_file: Path, tmp_path: Path) -> None:

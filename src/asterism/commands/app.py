@@ -5,20 +5,17 @@ from __future__ import annotations
 import asyncio
 import webbrowser
 
-from asterism.commands import exits
-from asterism.commands.console import Console
+from asterism.commands.console import Console, Done, print_json
 from asterism.commands.exits import Refused
 from asterism.commands.options import AppOptions
-from asterism.commands.outputs import print_json
 
 
-def run(options: AppOptions) -> int:
+def run(options: AppOptions, console: Console) -> Done:
     """Serve the page until Ctrl-C; a run that is under way then ends with the best so far."""
     try:
         from asterism.app.server import serve
     except ImportError:
         raise Refused("asterism app needs tornado: pip install 'asterism[app]'.") from None
-    console = Console(options.quiet)
 
     def ready(address: str) -> None:
         if options.as_json:
@@ -37,4 +34,4 @@ def run(options: AppOptions) -> int:
         if error.filename is not None:
             raise
         raise Refused(f"Port {options.port} cannot be used: {error.strerror}.") from None
-    return exits.OK
+    return Done()

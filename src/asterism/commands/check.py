@@ -10,12 +10,11 @@ import click
 import pandas as pd
 
 from asterism.commands import exits
-from asterism.commands.console import Console
+from asterism.commands.console import Console, Done
 from asterism.commands.exits import in_flags
 from asterism.commands.input_table import Table, read_table, with_sheet
 from asterism.commands.learnable import Learnable, in_words, make_learnable, many_levels, summarise
 from asterism.commands.options import CheckOptions, PanelOptions
-from asterism.commands.outputs import print_json
 from asterism.commands.panel import hints
 from asterism.data.observations import Observations
 from asterism.data.problems import TableProblem, listed
@@ -36,9 +35,8 @@ SHOWN_COLUMNS = 2_000
 DRAWN_NODES, DRAWN_TRAJECTORIES, DRAWN_POINTS = 12, 12, 200
 
 
-def run(options: CheckOptions) -> int:
+def run(options: CheckOptions, console: Console) -> Done:
     """Print the summary and every problem to stdout; 3 if there is an error."""
-    console = Console(quiet=options.as_json)
     in_file: dict[str, Any] = {}
     try:
         if options.as_json:
@@ -49,8 +47,8 @@ def run(options: CheckOptions) -> int:
         if not options.as_json:
             raise
         problems = [_as_dict(TableProblem(in_flags(error.sentence)))]
-        print_json({"data": str(options.table.data), "ok": False, "problems": problems, **in_file})
-        return exits.BAD_DATA
+        found_out = {"data": str(options.table.data), "ok": False, "problems": problems}
+        return Done({**found_out, **in_file}, exits.BAD_DATA)
     summary: dict[str, Any] = {}
     found = Learnable(None)
     if table.data is not None:
@@ -66,6 +64,7 @@ def run(options: CheckOptions) -> int:
             summary["warnings"] += hints(found.data, PanelOptions())
     decisions = [*table.decisions, *found.decisions]
     n_errors = len(table.errors) + len(found.errors)
+    code = exits.BAD_DATA if n_errors else exits.OK
     if options.as_json:
         content = {
             "data": str(options.table.data),
@@ -78,8 +77,7 @@ def run(options: CheckOptions) -> int:
             "courses": _courses(table.data),
             **summary,
         }
-        print_json(content)
-        return exits.BAD_DATA if n_errors else exits.OK
+        return Done(content, code)
     for line in [*decisions, *_in_words(summary)]:
         click.echo(line)
     for warning in summary.get("warnings", []):
@@ -88,7 +86,7 @@ def run(options: CheckOptions) -> int:
     for line in lines:
         click.echo(line if line.startswith("…") else f"Error: {line}")
     click.echo(_verdict(n_errors, len(lines) < n_errors))
-    return exits.BAD_DATA if n_errors else exits.OK
+    return Done(code=code)
 
 
 def _in_file(options: CheckOptions) -> dict[str, Any]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from asterism.commands import exits
-from asterism.commands.console import Console
+from asterism.commands.console import Console, Done
 from asterism.commands.exits import Refused
 from asterism.commands.options import CompareOptions
-from asterism.commands.outputs import print_json, writing_to
+from asterism.commands.outputs import writing_to
 
 
-def run(options: CompareOptions) -> int:
+def run(options: CompareOptions, console: Console) -> Done:
     """Write compare.html and edges.csv."""
     from asterism.data.files import write_table
     from asterism.report.compare_page import comparison_sentences, write_comparison
@@ -26,12 +25,7 @@ def run(options: CompareOptions) -> int:
         raise Refused(f"--names gives {len(names)} names for {len(options.runs)} runs.")
     if len(set(names)) < len(names):
         raise Refused("--names must give every run a name of its own.")
-    console = Console(options.quiet)
-    with (
-        console.listening(),
-        console.busy("Comparing"),
-        writing_to(options.output, options.force),
-    ):
+    with console.busy("Comparing"), writing_to(options.output, options.force):
         comparison = compare(
             [load(folder, verify=not options.unverified) for folder in options.runs], names
         )
@@ -43,18 +37,15 @@ def run(options: CompareOptions) -> int:
     for sentence in sentences:
         console.say(sentence)
     console.say(f"Page: {page}")
-    if options.as_json:
-        print_json(
-            {
-                "command": "compare",
-                "page": str(page),
-                "edges": str(table),
-                "names": list(names),
-                "sentences": sentences,
-                "changes": {name: comparison.counts(name) for name in names[1:]},
-            }
-        )
-    return exits.OK
+    return Done(
+        {
+            "page": str(page),
+            "edges": str(table),
+            "names": list(names),
+            "sentences": sentences,
+            "changes": {name: comparison.counts(name) for name in names[1:]},
+        }
+    )
 
 
 def _names(folders: Sequence[Path]) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """What a command says while it runs, on stderr: a bar on a terminal, plain lines elsewhere.
 
-Results never go through here; they go to files, or to stdout where a command was asked for them.
+Results go to files, or to stdout where a command was asked for them; ``carried_out`` prints them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
+from asterism.commands import exits
 from asterism.commands.exits import in_flags
 from asterism.numerics.progress import ProgressListener, ProgressMeter, Ranking, Stage
 from asterism.numerics.resources import end_early
@@ -167,6 +168,36 @@ class Console:
                 yield live
             finally:
                 self._live = None
+
+
+class Done(NamedTuple):
+    """What a command came to: its summary for ``--json``, if there is one, and its exit code."""
+
+    summary: Mapping[str, Any] | None = None
+    code: int = exits.OK
+
+
+def carried_out(name: str, run: Callable[[Any, Console], Done], options: Any) -> int:
+    """Run a command with a console of its own, print its summary if asked, return its exit code."""
+    console = Console(options.quiet)
+    with console.listening():
+        done = run(options, console)
+    if options.as_json and done.summary is not None:
+        print_json({"command": name, **done.summary})
+    return done.code
+
+
+def print_json(content: Mapping[str, Any]) -> None:
+    """To stdout; numbers that JSON lacks become null or text."""
+    from asterism.data.files import as_json
+
+    text = json.dumps(as_json(content), indent=2, ensure_ascii=False, allow_nan=False)
+    try:
+        click.echo(text)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "stdout (the results are written)") from None
 
 
 class _Bar:

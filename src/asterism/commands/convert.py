@@ -11,43 +11,37 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from asterism.commands import exits
-from asterism.commands.console import Console
+from asterism.commands.console import Console, Done
 from asterism.commands.exits import Refused
 from asterism.commands.options import ConvertOptions
-from asterism.commands.outputs import print_json, require_file
+from asterism.commands.outputs import require_file
 from asterism.data.formats.registry import FORMATS, Content, ReadSettings
 from asterism.data.table_file import read_header
 from asterism.model.network import Network
 
 
-def run(options: ConvertOptions) -> int:
+def run(options: ConvertOptions, console: Console) -> Done:
     """Read, write, and say what was done."""
-    console = Console(options.quiet)
     require_file(options.target, options.force)
-    with console.listening():
-        source_format = options.from_format or recognise(options.source)
-        settings = ReadSettings(options.nodes, options.index)
-        content = FORMATS[source_format].load().read(options.source, settings)
-        if options.network is not None:
-            content = replace(content, network=Network.load(options.network))
-        target_format = options.to_format or by_ending(options.target, content)
-        options.target.parent.mkdir(parents=True, exist_ok=True)
-        FORMATS[target_format].load().write(content, options.target)
-        console.say(f"{options.source} ({source_format}) → {options.target} ({target_format})")
-        if content.left_out:
-            console.say(f"Left out because they are not in the graph: {content.left_out:,} pairs.")
-    if options.as_json:
-        print_json(
-            {
-                "command": "convert",
-                "source": str(options.source),
-                "from": source_format,
-                "output": str(options.target),
-                "to": target_format,
-            }
-        )
-    return exits.OK
+    source_format = options.from_format or recognise(options.source)
+    settings = ReadSettings(options.nodes, options.index)
+    content = FORMATS[source_format].load().read(options.source, settings)
+    if options.network is not None:
+        content = replace(content, network=Network.load(options.network))
+    target_format = options.to_format or by_ending(options.target, content)
+    options.target.parent.mkdir(parents=True, exist_ok=True)
+    FORMATS[target_format].load().write(content, options.target)
+    console.say(f"{options.source} ({source_format}) → {options.target} ({target_format})")
+    if content.left_out:
+        console.say(f"Left out because they are not in the graph: {content.left_out:,} pairs.")
+    return Done(
+        {
+            "source": str(options.source),
+            "from": source_format,
+            "output": str(options.target),
+            "to": target_format,
+        }
+    )
 
 
 def recognise(path: Path) -> str:

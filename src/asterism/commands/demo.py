@@ -7,23 +7,21 @@ from pathlib import Path
 import click
 
 from asterism.commands import exits
-from asterism.commands.console import Console
+from asterism.commands.console import Console, Done
 from asterism.commands.learn import Learned, learn
 from asterism.commands.options import DemoOptions, LearnOptions, TableOptions
-from asterism.commands.outputs import print_json
 from asterism.learning.compile_ahead import compiling_ahead
 from asterism.results.summary import probability_text
 
 
-def run(options: DemoOptions) -> int:
+def run(options: DemoOptions, console: Console) -> Done:
     """Learn from the bundled measurements and compare."""
     from asterism.report.bundled_data import demo_files
 
     if options.tables is not None:
         return _copy_tables(options.tables, options.force)
-    console = Console(options.quiet)
     # this search is a screened one: no need to read the data first
-    with console.listening(), compiling_ahead(), demo_files() as files:
+    with compiling_ahead(), demo_files() as files:
         # by the star alone: compiling the sampler takes longer than the whole demo
         console.say(
             f"The same as: asterism learn {files.data.name} --truth {files.truth.name} "
@@ -44,15 +42,12 @@ def run(options: DemoOptions) -> int:
         )
         if not learned.usable:
             console.warn(f"The search did not converge: {learned.summary['stop_reason']}")
-    if options.as_json:
-        print_json(learned.summary)
-    else:
-        for line in [*comparison(learned), *learned.findings]:
-            click.echo(line)
-    return exits.OK if learned.usable else exits.NOT_CONVERGED
+    for line in () if options.as_json else (*comparison(learned), *learned.findings):
+        click.echo(line)
+    return Done(learned.summary, exits.OK if learned.usable else exits.NOT_CONVERGED)
 
 
-def _copy_tables(folder: Path, force: bool) -> int:
+def _copy_tables(folder: Path, force: bool) -> Done:
     """Write the bundled tables to a folder; files of these names stay unless forced."""
     from asterism.data.files import write_bytes
     from asterism.report.bundled_data import demo_files
@@ -68,7 +63,7 @@ def _copy_tables(folder: Path, force: bool) -> int:
         for target, source in targets.items():
             write_bytes(target, source.read_bytes())
             click.echo(f"Written: {target}")
-    return exits.OK
+    return Done()
 
 
 def comparison(learned: Learned) -> list[str]:

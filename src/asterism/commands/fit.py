@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from asterism.commands import exits
-from asterism.commands.console import Console
+from asterism.commands.console import Console, Done
 from asterism.commands.exits import Refused, in_flags
 from asterism.commands.input_table import (
     Table,
@@ -22,7 +22,6 @@ from asterism.commands.input_table import (
 from asterism.commands.options import FitOptions, PanelOptions
 from asterism.commands.outputs import (
     effective,
-    print_json,
     read_edges,
     recorded,
     summary_of,
@@ -74,14 +73,13 @@ class _Input:
     warnings: list[str]
 
 
-def run(options: FitOptions) -> int:
+def run(options: FitOptions, console: Console) -> Done:
     """Fit, write, and say what was found."""
     from asterism.learning.em.saved_fit import fit_run
     from asterism.report.page import write_report
     from asterism.results.folder import save_run
 
-    console = Console(options.quiet)
-    with console.listening(), writing_to(options.output, options.force):
+    with writing_to(options.output, options.force):
         with console.busy(f"Reading {options.table.data}"):
             given = _read(options)
         for line in given.decisions:
@@ -101,9 +99,8 @@ def run(options: FitOptions) -> int:
             console.say(line)
         if not learner.converged_:
             console.warn(f"The fit did not converge: {in_flags(learner.stop_reason_)}")
-    if options.as_json:
-        print_json(_summary(options, result, learner))
-    return exits.OK if learner.converged_ else exits.NOT_CONVERGED
+    code = exits.OK if learner.converged_ else exits.NOT_CONVERGED
+    return Done(_summary(options, result, learner), code)
 
 
 # ---- what goes in ---------------------------------------------------------------------------

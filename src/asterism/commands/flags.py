@@ -16,11 +16,13 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -33,6 +35,9 @@ READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(path_type=Path)
 OLD_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+
+#: by which the workers of Dask can be spoken to
+SCHEMES = ("tcp", "tls", "ws", "wss", "ucx")
 
 #: numbers that must be at least zero, or above zero
 AMOUNT = click.FloatRange(min=0)
@@ -115,6 +120,21 @@ def jobs(_: click.Context, parameter: click.Parameter, value: int) -> int:
     if value < 1 and value != -1:
         raise click.BadParameter(f"{value} is not 1, 2, … or -1 for all cores.", param=parameter)
     return value
+
+
+def address(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """``host:8786`` or ``tcp://host:8786``, as Dask takes it."""
+    if value is None:
+        return None
+    with suppress(ValueError):  # of a port that is no number
+        where = urlsplit(value if "://" in value else f"tcp://{value}")
+        if where.scheme in SCHEMES and where.hostname and where.port:
+            return value
+    raise click.BadParameter(
+        f"{value!r} is not the address of a scheduler; write its host and port, such as "
+        "tcp://host:8786.",
+        param=parameter,
+    )
 
 
 def read_config(context: click.Context, _: click.Parameter, path: Path | None) -> Path | None:
@@ -298,9 +318,10 @@ def command_of(options: type, name: str) -> GroupedCommand:
     """
 
     def call(**values: Any) -> int:
+        from asterism.commands.console import carried_out
+
         module = importlib.import_module(f"asterism.commands.{name.replace('-', '_')}")
-        result: int = module.run(made_of(options, values))
-        return result
+        return carried_out(name, module.run, made_of(options, values))
 
     parameters = list(parameters_of(options))
     if any(getattr(one, "group", HELP).is_rare for one in parameters):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from asterism.commands import exits
-from asterism.commands.console import Console
+from asterism.commands.console import Console, Done
 from asterism.commands.emissions import choose_emissions
 from asterism.commands.exits import Refused, in_flags
 from asterism.commands.input_table import (
@@ -28,7 +28,6 @@ from asterism.commands.input_table import (
 from asterism.commands.options import InferOptions, PanelOptions, TableOptions
 from asterism.commands.outputs import (
     effective,
-    print_json,
     recorded,
     say_accuracy,
     say_if_compiling,
@@ -51,7 +50,7 @@ from asterism.results.manifest import RECORD, read_record, verify_files
 RUN_NETWORK = "network.json"
 
 
-def run(options: InferOptions) -> int:
+def run(options: InferOptions, console: Console) -> Done:
     """Infer, write, and say how it went."""
     from asterism.inference.posterior import quiet_infer
     from asterism.report.page import write_report
@@ -59,8 +58,7 @@ def run(options: InferOptions) -> int:
     from asterism.results.folder import save_run
     from asterism.results.run import Run
 
-    console = Console(options.quiet)
-    with console.listening(), writing_to(options.output, options.force):
+    with writing_to(options.output, options.force):
         network = _load_network(options)
         if network.drifts:
             raise Refused(
@@ -117,21 +115,18 @@ def run(options: InferOptions) -> int:
         console.say(f"Results: {options.output}; open {options.output / 'report.html'}")
         if not posterior.converged:
             console.warn(f"Inference did not converge: {stop_reason}")
-    if options.as_json:
-        by_trajectory = None
-        if has_evidence:
-            each = posterior.log_evidence_by_trajectory
-            by_trajectory = {str(label): value for label, value in each.items()}
-        print_json(
-            summary_of(
-                result,
-                options.output,
-                log_evidence=log_evidence,
-                log_evidence_by_trajectory=by_trajectory,
-                accuracy=checked,
-            )
-        )
-    return exits.OK if posterior.converged else exits.NOT_CONVERGED
+    by_trajectory = None
+    if has_evidence:
+        each = posterior.log_evidence_by_trajectory
+        by_trajectory = {str(label): value for label, value in each.items()}
+    summary = summary_of(
+        result,
+        options.output,
+        log_evidence=log_evidence,
+        log_evidence_by_trajectory=by_trajectory,
+        accuracy=checked,
+    )
+    return Done(summary, exits.OK if posterior.converged else exits.NOT_CONVERGED)
 
 
 def _read(

@@ -22,7 +22,7 @@ from asterism.commands.choices import (
     prior_of_rates,
     time_scale,
 )
-from asterism.commands.console import Console, seconds_so_far
+from asterism.commands.console import Console, Done, seconds_so_far
 from asterism.commands.exits import Refused, in_flags
 from asterism.commands.input_table import (
     Table,
@@ -39,7 +39,6 @@ from asterism.commands.outputs import (
     JOURNAL,
     effective,
     on_cluster,
-    print_json,
     read_truth,
     recorded,
     say_accuracy,
@@ -66,10 +65,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Learned:
-    """A finished run and where it lies."""
+    """A finished run."""
 
     run: Run
-    folder: Path
     usable: bool
     """Whether the answer can be used: it converged, or says how far it may be off."""
     summary: dict[str, Any]
@@ -80,29 +78,24 @@ class Learned:
     """Ctrl-C stopped it early, and what was drawn until then is kept."""
 
 
-def run(options: LearnOptions) -> int:
+def run(options: LearnOptions, console: Console) -> Done:
     """Learn, write, and say what was found."""
-    console = Console(options.quiet)
-    with console.listening():
-        learned = learn(options, console)
-        for line in learned.findings:
-            console.say(line)
-        try:
-            learned.summary["accuracy"] = say_accuracy(learned.posterior, console)
-        except KeyboardInterrupt:
-            console.warn("Interrupted: the results are complete, but not compared with others.")
-            return exits.INTERRUPTED
-        if learned.interrupted:
-            console.warn("Interrupted: the results hold what was drawn; --resume goes on.")
-        elif not learned.usable:
-            console.warn(f"The search did not converge: {learned.summary['stop_reason']}")
-        elif not learned.summary["converged"]:
-            console.say(learned.summary["stop_reason"])
-    if options.as_json:
-        print_json(learned.summary)
+    learned = learn(options, console)
+    for line in learned.findings:
+        console.say(line)
+    try:
+        learned.summary["accuracy"] = say_accuracy(learned.posterior, console)
+    except KeyboardInterrupt:
+        console.warn("Interrupted: the results are complete, but not compared with others.")
+        return Done(code=exits.INTERRUPTED)
     if learned.interrupted:
-        return exits.INTERRUPTED
-    return exits.OK if learned.usable else exits.NOT_CONVERGED
+        console.warn("Interrupted: the results hold what was drawn; --resume goes on.")
+        return Done(learned.summary, exits.INTERRUPTED)
+    if not learned.usable:
+        console.warn(f"The search did not converge: {learned.summary['stop_reason']}")
+    elif not learned.summary["converged"]:
+        console.say(learned.summary["stop_reason"])
+    return Done(learned.summary, exits.OK if learned.usable else exits.NOT_CONVERGED)
 
 
 def learn(options: LearnOptions, console: Console) -> Learned:
@@ -238,7 +231,6 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
             (options.output / CHECKPOINT).unlink(missing_ok=True)
     return Learned(
         result,
-        options.output,
         bool(learner.usable_),
         _summary(options, result),
         findings,

@@ -31,6 +31,7 @@ from asterism.commands.flags import (
     SAMPLING,
     SEARCH,
     Group,
+    address,
     argument,
     jobs,
     n_levels,
@@ -345,6 +346,11 @@ class CheckOptions(Printed):
     log: Sequence[str] = _log()
     config: Path | None = _config()
 
+    @property
+    def quiet(self) -> bool:
+        """What is found goes to stdout; for a program nothing else is said."""
+        return self.as_json
+
 
 @dataclass(frozen=True)
 class LearnOptions(Accurate, Computed):
@@ -442,6 +448,7 @@ class LearnOptions(Accurate, Computed):
         None,
         "Score on the workers of this dask scheduler, such as tcp://host:8786.",
         metavar="ADDRESS",
+        callback=address,
     )
     graph: str = OUTPUT.choice(
         *("probable", "map"),

@@ -6,7 +6,6 @@ A folder or file that could not be written is refused before anything is compute
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,8 +13,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused, in_flags
@@ -139,7 +136,6 @@ def summary_of(result: Run, folder: Path, **more: Any) -> dict[str, Any]:
     """What ``--json`` says of every command that leaves a run."""
     record = result.run
     return {
-        "command": record["command"]["name"],
         "data": record["data"],
         "output": str(folder),
         "report": str(folder / "report.html"),
@@ -148,19 +144,6 @@ def summary_of(result: Run, folder: Path, **more: Any) -> dict[str, Any]:
         "decisions": record["decisions"],
         **more,
     }
-
-
-def print_json(content: Mapping[str, Any]) -> None:
-    """To stdout; numbers that JSON lacks become null or text."""
-    from asterism.data.files import as_json
-
-    text = json.dumps(as_json(content), indent=2, ensure_ascii=False, allow_nan=False)
-    try:
-        click.echo(text)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, "stdout (the results are written)") from None
 
 
 def read_truth(path: Path, nodes: Sequence[str]) -> list[tuple[str, str]]:

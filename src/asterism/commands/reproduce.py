@@ -5,11 +5,10 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from asterism.commands import exits
-from asterism.commands.console import Console
+from asterism.commands.console import Console, Done
 from asterism.commands.exits import Refused
 from asterism.commands.options import ReproduceOptions
-from asterism.commands.outputs import print_json, writing_to
+from asterism.commands.outputs import writing_to
 
 #: finished cases of a reproduction; a folder that holds them may be gone on with
 SAVED_ROWS = "rows.jsonl"
@@ -29,7 +28,7 @@ def available() -> list[str]:
     ]
 
 
-def run(options: ReproduceOptions) -> int:
+def run(options: ReproduceOptions, console: Console) -> Done:
     """Run ``asterism.paper.<name>.run``; finished cases in the folder are not computed again."""
     known = available()
     if options.name not in known:
@@ -39,24 +38,11 @@ def run(options: ReproduceOptions) -> int:
         )
     # an earlier run goes on
     goes_on = options.force or (options.output / SAVED_ROWS).is_file()
-    console = Console(options.quiet)
     module = importlib.import_module(f"asterism.paper.{options.name}")
-    with (
-        console.listening(),
-        writing_to(options.output, goes_on),
-        console.progress() as progress,
-    ):
+    with writing_to(options.output, goes_on), console.progress() as progress:
         page = module.run(options.output, options.quick, options.data, progress=progress)
         console.say(f"Results: {options.output}; open {page}")
-    if options.as_json:
-        files = sorted(str(path) for path in options.output.rglob("*") if path.is_file())
-        print_json(
-            {
-                "command": "reproduce",
-                "name": options.name,
-                "output": str(options.output),
-                "page": str(page),
-                "files": files,
-            }
-        )
-    return exits.OK
+    files = sorted(str(path) for path in options.output.rglob("*") if path.is_file())
+    return Done(
+        {"name": options.name, "output": str(options.output), "page": str(page), "files": files}
+    )

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from asterism.commands import exits
-from asterism.commands.console import Console
+from asterism.commands.console import Console, Done
 from asterism.commands.emissions import parse_emission
 from asterism.commands.exits import Refused
 from asterism.commands.options import SimulateOptions
-from asterism.commands.outputs import print_json, require_file
+from asterism.commands.outputs import require_file
 from asterism.data.files import write_table
 from asterism.errors import ModelError, counted
 from asterism.model.emissions import Exact, Gaussian
@@ -22,72 +21,67 @@ from asterism.model.network import Network
 SCALE = 0.2
 
 
-def run(options: SimulateOptions) -> int:
+def run(options: SimulateOptions, console: Console) -> Done:
     """Simulate and write the table, and what was asked for beside it."""
     from asterism.commands.own_files import write_edges
     from asterism.simulation.simulator import observe, simulate
 
-    console = Console(options.quiet)
     written = [options.output, options.save_network, options.save_truth]
     for path in filter(None, written):
         require_file(path, options.force)
         path.parent.mkdir(parents=True, exist_ok=True)
-    with console.listening():
-        network = make_network(options)
-        if options.emission and len(network.drifts) == network.n_nodes:
-            raise Refused("The noise of continuous nodes is in the network: leave out --emission.")
-        duration = options.duration
-        if duration is None and options.transitions is None:
-            duration = 10.0
-        with console.progress() as progress:
-            drawn = simulate(
-                network,
-                n_trajectories=options.trajectories,
-                duration=duration,
-                n_transitions=options.transitions,
-                seed=[options.seed, 0],
-                n_jobs=options.jobs,
-                minutes=options.minutes,
-                progress=progress,
-            )
-        if options.paths and network.drifts:
-            write_table(options.output, drawn.to_frame())
-            amount = "fine paths"
-        elif options.paths:
-            drawn.save(options.output)
-            amount = counted(drawn.n_jumps, "jump")
-        else:
-            observed = observe(
-                drawn,
-                _emissions(options.emission, network),
-                n_observations=options.observations,
-                interval=options.interval,
-                missing=options.missing,
-                seed=[options.seed, 1],
-            )
-            observed.to_csv(options.output)
-            amount = counted(observed.n_measurements, "measurement")
-        if options.save_network is not None:
-            network.save(options.save_network)
-        if options.save_truth is not None:
-            edges = [(p, child) for child in network.nodes for p in network.parents[child]]
-            write_edges(edges, options.save_truth)
-        console.say(
-            f"{options.output}: {amount} of {counted(network.n_nodes, 'node')} in "
-            f"{counted(options.trajectories, 'trajectory')}, seed {options.seed}."
+    network = make_network(options)
+    if options.emission and len(network.drifts) == network.n_nodes:
+        raise Refused("The noise of continuous nodes is in the network: leave out --emission.")
+    duration = options.duration
+    if duration is None and options.transitions is None:
+        duration = 10.0
+    with console.progress() as progress:
+        drawn = simulate(
+            network,
+            n_trajectories=options.trajectories,
+            duration=duration,
+            n_transitions=options.transitions,
+            seed=[options.seed, 0],
+            n_jobs=options.jobs,
+            minutes=options.minutes,
+            progress=progress,
         )
-    if options.as_json:
-        print_json(
-            {
-                "command": "simulate",
-                "output": str(options.output),
-                "n_nodes": network.n_nodes,
-                "n_trajectories": options.trajectories,
-                "n_jumps": None if network.drifts else drawn.n_jumps,
-                "seed": options.seed,
-            }
+    if options.paths and network.drifts:
+        write_table(options.output, drawn.to_frame())
+        amount = "fine paths"
+    elif options.paths:
+        drawn.save(options.output)
+        amount = counted(drawn.n_jumps, "jump")
+    else:
+        observed = observe(
+            drawn,
+            _emissions(options.emission, network),
+            n_observations=options.observations,
+            interval=options.interval,
+            missing=options.missing,
+            seed=[options.seed, 1],
         )
-    return exits.OK
+        observed.to_csv(options.output)
+        amount = counted(observed.n_measurements, "measurement")
+    if options.save_network is not None:
+        network.save(options.save_network)
+    if options.save_truth is not None:
+        edges = [(p, child) for child in network.nodes for p in network.parents[child]]
+        write_edges(edges, options.save_truth)
+    console.say(
+        f"{options.output}: {amount} of {counted(network.n_nodes, 'node')} in "
+        f"{counted(options.trajectories, 'trajectory')}, seed {options.seed}."
+    )
+    return Done(
+        {
+            "output": str(options.output),
+            "n_nodes": network.n_nodes,
+            "n_trajectories": options.trajectories,
+            "n_jumps": None if network.drifts else drawn.n_jumps,
+            "seed": options.seed,
+        }
+    )
 
 
 def make_network(options: SimulateOptions) -> Network:
