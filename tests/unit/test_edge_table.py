@@ -12,6 +12,7 @@ import pytest
 import asterism as am
 from asterism.errors import ModelError
 from asterism.learning.search.settings import StructureSettings, numbered_prior
+from tests.command_line import invoke
 from tests.flat_settings import regrouped
 
 NODES = ("A", "B", "C", "D", "E")
@@ -227,12 +228,10 @@ def test_every_pair_of_columns_is_there(learned):
 
 
 def test_convert_keeps_what_is_known_about_edges(learned, tmp_path):
-    from asterism.commands.convert import ConvertOptions, run
-
     learned.save(tmp_path / "run")
     table, graph = tmp_path / "run" / "edges.csv", tmp_path / "edges.graphml"
-    assert run(ConvertOptions(table, graph, quiet=True)) == 0
-    assert run(ConvertOptions(graph, tmp_path / "again.csv", quiet=True)) == 0
+    assert invoke("convert", table, graph).exit_code == 0
+    assert invoke("convert", graph, tmp_path / "again.csv").exit_code == 0
     before, after = pd.read_csv(table), pd.read_csv(tmp_path / "again.csv")
     both = before.merge(after, on=["parent", "child"], suffixes=("", "_again"))
     assert len(both) == len(after) > 0
