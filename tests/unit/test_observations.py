@@ -163,6 +163,13 @@ def test_select_rename_scale_time():
         obs.rename({"A": "B"})
 
 
+def test_nodes_left_out_take_their_interventions_along():
+    held = pd.DataFrame({"trajectory": [1, 1], "node": ["A", "B"], "state": ["on", "on"]})
+    obs = am.Observations.from_frame(wide()).with_interventions(held)
+    assert set(obs.select(nodes=["B"]).interventions.node) == {"B"}
+    assert set(obs.rename({"A": "alpha"}).interventions.node) == {"alpha", "B"}
+
+
 def test_describe_and_repr():
     obs = am.Observations.from_frame(wide())
     table = obs.describe()

@@ -210,7 +210,7 @@ def _moved(record: NodeMeasurements, target: Any, data: Observations) -> NodeMea
     share = (record.time - start[record.trajectory]) / length[record.trajectory]
     time = start[trajectory] + share * length[trajectory]
     order = np.lexsort((time, trajectory))
-    return replace(record.take(order, trajectory[order]), time=time[order])
+    return replace(record.take(order), trajectory=trajectory[order], time=time[order])
 
 
 def _shifted(record: NodeMeasurements, by: Any, data: Observations) -> NodeMeasurements:

@@ -7,9 +7,9 @@ of its trajectory, and the first value also holds before it. Values are numbers 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from asterism.data import columns
 from asterism.data.labels import encode, plain
-from asterism.data.measurements import last_before, objects
+from asterism.data.measurements import Records, last_before, objects
 from asterism.data.numbers import read_numbers
 from asterism.data.problems import Problems
 from asterism.data.table_reader import TableReader
@@ -26,10 +26,9 @@ from asterism.numerics.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Covariates:
+class Covariates(Records):
     """Values of every covariate, one row per trajectory and time, sorted by both."""
 
-    trajectory: IntArray
     time: FloatArray
     values: Mapping[str, NDArray[Any]]
     """float64 for numbers, object for categories; nothing is missing."""
@@ -39,13 +38,10 @@ class Covariates:
         """Names of the covariates."""
         return tuple(self.values)
 
-    def renumbered(self, new: IntArray) -> Covariates:
-        """Only trajectories with a new number of at least zero, sorted by it."""
-        number = new[self.trajectory]
-        keep = np.flatnonzero(number >= 0)
-        keep = keep[np.argsort(number[keep], kind="stable")]
-        values = {name: value[keep] for name, value in self.values.items()}
-        return Covariates(number[keep], self.time[keep], values)
+    def take(self, index: NDArray[Any]) -> Self:
+        """Some of the rows."""
+        values = {name: value[index] for name, value in self.values.items()}
+        return replace(super().take(index), values=values)
 
     def merged(self, other: Covariates) -> Covariates:
         """Both tables as one; where they share a name the other wins."""

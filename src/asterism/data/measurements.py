@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -19,11 +19,7 @@ from asterism.errors import Advice, DataError, Setting, first_few
 from asterism.numerics.arrays import BoolArray, FloatArray, IntArray, ObjectArray
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
     from asterism.data.observations import Observations
-
-    Table = TypeVar("Table", bound=DataclassInstance)
 
 
 #: columns that begin like this hold the probability of the measurement under a state
@@ -31,10 +27,41 @@ LIKELIHOOD_PREFIX = "p_"
 
 
 @dataclass(frozen=True, eq=False)
-class NodeMeasurements:
-    """All measurements of one node, sorted by (trajectory, time)."""
+class Records:
+    """Rows of a table about some trajectories: arrays with one entry per row."""
 
     trajectory: IntArray
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The arrays by name."""
+        found = ((column.name, getattr(self, column.name)) for column in fields(self))
+        return {name: array for name, array in found if isinstance(array, np.ndarray)}
+
+    def __len__(self) -> int:
+        return len(self.trajectory)
+
+    def take(self, index: NDArray[Any]) -> Self:
+        """Some of the rows."""
+        return replace(self, **{name: array[index] for name, array in self.columns().items()})
+
+    def renumbered(self, new: IntArray) -> Self:
+        """Rows of trajectories whose new number is at least zero, sorted by it."""
+        number = new[self.trajectory]
+        kept = np.flatnonzero(number >= 0)
+        kept = kept[np.argsort(number[kept], kind="stable")]
+        return replace(self.take(kept), trajectory=number[kept])
+
+    def scaled(self, factor: float) -> Self:
+        """All times multiplied."""
+        times = [name for name in self.columns() if name in ("time", "start", "end")]
+        changed: dict[str, Any] = {name: getattr(self, name) * factor for name in times}
+        return replace(self, **changed)
+
+
+@dataclass(frozen=True, eq=False)
+class NodeMeasurements(Records):
+    """All measurements of one node, sorted by (trajectory, time)."""
+
     time: FloatArray
     value: NDArray[Any]
     """float64, or object where the cells are labels; unused where ``likelihood`` is set."""
@@ -61,46 +88,15 @@ class NodeMeasurements:
         """Rows that the emission reads."""
         return ~self.exact if self.among is None else ~self.exact & ~self.in_a_set
 
-    def __len__(self) -> int:
-        return len(self.time)
-
     @property
     def holds_labels(self) -> bool:
         """Whether the values are names of states rather than numbers."""
         return self.likelihood is None and self.value.dtype == object
 
-    def take(self, index: NDArray[Any], trajectory: IntArray | None = None) -> NodeMeasurements:
-        """Some of the rows, with new trajectory numbers if given."""
-        taken = _rows(self, index)
-        return taken if trajectory is None else replace(taken, trajectory=trajectory)
-
-
-def _rows(table: Table, index: NDArray[Any]) -> Table:
-    """Some rows of a dataclass of arrays, all of which have one entry per row."""
-    arrays = ((f.name, getattr(table, f.name)) for f in fields(table))
-    return replace(
-        table, **{name: array[index] for name, array in arrays if isinstance(array, np.ndarray)}
-    )
-
 
 @dataclass(frozen=True, eq=False)
-class _Known:
-    """What tables of events and of intervals can do; each has its own order of columns."""
-
-    def columns(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name."""
-        return {column.name: getattr(self, column.name) for column in fields(self)}
-
-    def __len__(self) -> int:
-        return len(self.columns()["row"])
-
-    def take(self, index: NDArray[Any], new: IntArray | None = None) -> Self:
-        """Some of the rows, their trajectories renumbered if ``new`` numbers are given."""
-        taken = _rows(self, index)
-        if new is None:
-            return taken
-        changed: dict[str, Any] = {"trajectory": new[taken.columns()["trajectory"]]}
-        return replace(taken, **changed)
+class Known(Records):
+    """What is known of paths exactly: events and intervals, each with its own columns."""
 
     def joined(self, **more: Any) -> Self:
         """With further rows, one list or array for each column."""
@@ -112,23 +108,18 @@ class _Known:
         }
         return replace(self, **rows)
 
-    def renamed(self, nodes: Mapping[str, str]) -> Self:
-        """Other names for some nodes."""
-        changed: dict[str, Any] = {"node": objects(nodes.get(n, n) for n in self.columns()["node"])}
-        return replace(self, **changed)
-
-    def scaled(self, factor: float) -> Self:
-        """All times multiplied."""
-        arrays = self.columns().items()
-        times = {name: a * factor for name, a in arrays if name in ("time", "start", "end")}
-        return replace(self, **times)
+    def of_nodes(self, names: Mapping[str, str]) -> Self:
+        """Rows of these nodes only, under the names that they get."""
+        node = self.columns()["node"]
+        kept = self.take(np.flatnonzero([n in names for n in node]))
+        changed: dict[str, Any] = {"node": objects(names[n] for n in kept.columns()["node"])}
+        return replace(kept, **changed)
 
 
 @dataclass(frozen=True, eq=False)
-class Events(_Known):
+class Events(Known):
     """Exactly timed transitions, in the order of the user's table."""
 
-    trajectory: IntArray
     time: FloatArray
     node: ObjectArray
     to: ObjectArray
@@ -138,10 +129,9 @@ class Events(_Known):
 
 
 @dataclass(frozen=True, eq=False)
-class Intervals(_Known):
+class Intervals(Known):
     """Times during which a node's state is known, in the order of the user's table."""
 
-    trajectory: IntArray
     node: ObjectArray
     start: FloatArray
     end: FloatArray

@@ -7,7 +7,7 @@ observations into evidence (``timeline/build.py``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -293,19 +293,24 @@ class Observations:
         nodes: Iterable[str] | None = None,
     ) -> Observations:
         """Only some trajectories, by name and in the given order, or only some nodes."""
-        chosen = self if nodes is None else self._with_nodes([str(node) for node in nodes])
+        chosen = self
+        if nodes is not None:
+            names = {str(node): str(node) for node in nodes}
+            positions(self.nodes, names, "node")
+            chosen = self._with_nodes(names)
         if trajectories is None:
             return chosen
         return chosen._taken(positions(self.trajectories, trajectories, "trajectory"))
 
-    def _with_nodes(self, nodes: list[str]) -> Observations:
-        positions(self.nodes, nodes, "node")
-        e, i = np.isin(self.events.node, nodes), np.isin(self.intervals.node, nodes)
+    def _with_nodes(self, names: Mapping[str, str]) -> Observations:
+        """Only these nodes, under the names that they get."""
+        measured = {new: self.measurements.get(node) for node, new in names.items()}
         return replace(
             self,
-            measurements={n: self.measurements[n] for n in nodes if n in self.measurements},
-            events=self.events.take(e),
-            intervals=self.intervals.take(i),
+            measurements={n: record for n, record in measured.items() if record is not None},
+            events=self.events.of_nodes(names),
+            intervals=self.intervals.of_nodes(names),
+            interventions=self.interventions.of_nodes(names),
         )
 
     def _taken(self, index: IntArray) -> Observations:
@@ -314,24 +319,25 @@ class Observations:
             raise DataError("a trajectory was selected twice")
         new = np.full(self.n_trajectories, -1, dtype=np.int64)
         new[index] = np.arange(len(index))
-        events, intervals = self.events, self.intervals
-        e, i = new[events.trajectory] >= 0, new[intervals.trajectory] >= 0
-        held = new[self.interventions.trajectory] >= 0
+        names = tuple(self.trajectories[i] for i in index)
+        told = self.stimuli
         return replace(
-            self,
-            trajectories=tuple(self.trajectories[i] for i in index),
+            self._with_records(lambda table: table.renumbered(new)),
+            trajectories=names,
             start=self.start[index],
             end=self.end[index],
-            interventions=self.interventions.take(held, new),
-            measurements={n: _renumbered(m, new) for n, m in self.measurements.items()},
-            events=events.take(e, new),
-            intervals=intervals.take(i, new),
-            covariates=None if self.covariates is None else self.covariates.renumbered(new),
-            stimuli=None
-            if self.stimuli is None
-            else self.stimuli[
-                self.stimuli["trajectory"].isin([self.trajectories[i] for i in index])
-            ],
+            stimuli=None if told is None else told[told["trajectory"].isin(names)],
+        )
+
+    def _with_records(self, change: Callable[[Any], Any]) -> Observations:
+        """The same change of every table of records."""
+        return replace(
+            self,
+            measurements={node: change(record) for node, record in self.measurements.items()},
+            events=change(self.events),
+            intervals=change(self.intervals),
+            interventions=change(self.interventions),
+            covariates=None if self.covariates is None else change(self.covariates),
         )
 
     def with_interventions(self, frame: pd.DataFrame, comma: str | None = None) -> Observations:
@@ -393,43 +399,27 @@ class Observations:
 
     def rename(self, nodes: Mapping[str, str]) -> Observations:
         """Other names for some nodes."""
-        new = [nodes.get(n, n) for n in self.nodes]
-        if len(set(new)) != len(new):
+        names = {n: nodes.get(n, n) for n in self.nodes}
+        if len(set(names.values())) != len(names):
             raise DataError("renaming would give two nodes the same name")
-        return replace(
-            self,
-            measurements={nodes.get(n, n): m for n, m in self.measurements.items()},
-            events=self.events.renamed(nodes),
-            intervals=self.intervals.renamed(nodes),
-            interventions=self.interventions.renamed(nodes),
-            stimuli=self.stimuli
-            if self.stimuli is None or set_by_hand.TARGET not in self.stimuli
-            else self.stimuli.replace({set_by_hand.TARGET: dict(nodes)}),
-        )
+        told = self.stimuli
+        if told is not None and set_by_hand.TARGET in told:
+            told = told.replace({set_by_hand.TARGET: names})
+        return replace(self._with_nodes(names), stimuli=told)
 
     def scale_time(self, factor: float) -> Observations:
         """The same observations with all times multiplied, e.g. 60 for minutes from hours."""
         if not (np.isfinite(factor) and factor > 0):
             raise DataError(f"time can only be scaled by a positive number, not {factor!r}")
+        told = self.stimuli
+        if told is not None:
+            told = told.assign(start=told["start"] * factor, end=told["end"] * factor)
         return replace(
-            self,
+            self._with_records(lambda table: table.scaled(factor)),
             time_unit="",
             start=self.start * factor,
             end=self.end * factor,
-            measurements={
-                n: replace(m, time=m.time * factor) for n, m in self.measurements.items()
-            },
-            events=self.events.scaled(factor),
-            intervals=self.intervals.scaled(factor),
-            interventions=self.interventions.scaled(factor),
-            covariates=None
-            if self.covariates is None
-            else replace(self.covariates, time=self.covariates.time * factor),
-            stimuli=None
-            if self.stimuli is None
-            else self.stimuli.assign(
-                start=self.stimuli["start"] * factor, end=self.stimuli["end"] * factor
-            ),
+            stimuli=told,
         )
 
     def with_covariates(
@@ -525,13 +515,6 @@ class Observations:
                 f"there is no measured node {node!r}; the nodes are {list(self.measurements)}"
             )
         return self.measurements[node]
-
-
-def _renumbered(record: NodeMeasurements, new: IntArray) -> NodeMeasurements:
-    number = new[record.trajectory]
-    keep = np.flatnonzero(number >= 0)
-    keep = keep[np.argsort(number[keep], kind="stable")]
-    return record.take(keep, number[keep])
 
 
 def _several(states: Any) -> list[Any]:
