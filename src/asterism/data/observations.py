@@ -369,7 +369,7 @@ class Observations:
         if isinstance(frame, str):
             positions(tuple(self.measurements), [frame], "node")
             record = self.measurements[frame]
-            data = self._with_nodes([node for node in self.nodes if node != frame])
+            data = self.select(nodes=[node for node in self.nodes if node != frame])
             frame = data.stimuli_in_column(frame, record, self.trajectories)
         found = set_by_hand.read_stimuli(
             as_pandas(frame), data.trajectories, data.start, data.end, data.nodes, comma

@@ -10,6 +10,7 @@ added.
 from __future__ import annotations
 
 import bz2
+import codecs
 import csv
 import gzip
 import io
@@ -20,6 +21,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -53,8 +55,6 @@ def read_text_table(path: str | Path, sheet: str | None = None) -> pd.DataFrame:
     only counts the rows is left out.
     """
     numbered = text_rows(Path(path), sheet)
-    if not numbered:
-        raise DataError(f"{str(path)!r} is empty")
     lines, rows = [line for line, _ in numbered], [row for _, row in numbered]
     names = [unescape_cell(name.strip()) for name in rows[0]]
     while names and not names[-1]:
@@ -79,38 +79,12 @@ def read_text_table(path: str | Path, sheet: str | None = None) -> pd.DataFrame:
 
 def read_header(path: Path, sheet: str | None = None) -> list[str]:
     """The names of the columns, from the beginning of the file alone."""
-    rows = first_rows(path, sheet, limit=1)
-    return [unescape_cell(c.strip()) for c in (rows[0] if rows else []) if c.strip()]
+    return [unescape_cell(c.strip()) for c in first_rows(path, sheet, limit=1)[0] if c.strip()]
 
 
 def first_rows(path: Path, sheet: str | None = None, limit: int = 50) -> list[list[str]]:
     """The header and some rows below it, from the beginning of the file alone."""
-    with _opened(path) as file:
-        beginning = file.read(LONGEST_HEADER)
-    if not beginning:
-        raise DataError(f"{str(path)!r} is empty: it has 0 bytes.")
-    if beginning.startswith(_ZIP):
-        return [cells for _, cells in _sheet_rows(path, sheet, limit=limit)]
-    is_utf16 = beginning.startswith(_UTF16)
-    if b"\0" in beginning and not is_utf16 and not beginning.startswith(_OLD_EXCEL):
-        where = beginning.index(b"\0")
-        raise DataError(f"{str(path)!r} is not a text file: byte {where} is zero.")
-    is_cut = len(beginning) == LONGEST_HEADER
-    lines = _decoded(beginning, path, whole=not is_cut).splitlines()
-    given = [line for line in lines if line.strip()]
-    if not given:
-        raise DataError(f"{str(path)!r} is empty: it holds only blank lines.")
-    if is_cut and given[0] is lines[-1]:
-        raise DataError(
-            f"{str(path)!r} is not a table: its first line is longer than "
-            f"{LONGEST_HEADER:,} characters."
-        )
-    separator = max(",;\t", key=given[0].count)
-    try:
-        # the last line may be cut within a cell
-        return list(csv.reader(given[: -1 if is_cut else None][:limit], delimiter=separator))
-    except csv.Error as error:
-        raise DataError(f"The header of {str(path)!r} cannot be read: {error}.") from None
+    return [cells for _, cells in text_rows(path, sheet, limit)]
 
 
 def sheet_names(path: Path) -> list[str]:
@@ -155,53 +129,72 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
         raise DataError(f"{str(path)!r} cannot be decompressed: {error}.") from None  # bz2
 
 
-def _content(path: Path) -> bytes:
+def _whole(file: IO[bytes], path: Path) -> bytes:
     """All of a file, as long as it fits into memory once it is decompressed."""
     from asterism.numerics.resources import available_bytes
 
     most = 0.8 * available_bytes() / BYTES_PER_BYTE
     pieces, size = [], 0
-    with _opened(path) as file:
-        while piece := file.read(1 << 24):
-            pieces.append(piece)
-            size += len(piece)
-            if size > most:
-                raise too_large(path, size, available_bytes())
+    while piece := file.read(1 << 24):
+        pieces.append(piece)
+        size += len(piece)
+        if size > most:
+            raise too_large(path, size, available_bytes())
     return b"".join(pieces)
 
 
-def _decoded(content: bytes, path: Path, whole: bool = True) -> str:
+def _decoded(content: bytes, path: Path, is_cut: bool) -> str:
+    """The text; of a beginning that ends anywhere, only its whole lines."""
+    if not content:
+        raise DataError(f"{str(path)!r} is empty: it has 0 bytes.")
     if content.startswith(_OLD_EXCEL):
         raise DataError(
             f"{str(path)!r} is a workbook of an old Excel; save it as .xlsx or as CSV UTF-8."
         )
+    coding = "utf-16" if content.startswith(_UTF16) else "utf-8-sig"
+    if b"\0" in content and coding != "utf-16":
+        raise DataError(f"{str(path)!r} is not a text file: byte {content.index(0)} is zero.")
     try:
-        if content.startswith(_UTF16):
-            return content.decode("utf-16", errors="strict" if whole else "ignore")
-        return content.decode("utf-8-sig")
+        # a decoder that waits for the rest of a character that is cut
+        text = codecs.getincrementaldecoder(coding)().decode(content, final=not is_cut)
     except UnicodeDecodeError as error:
-        if not whole and error.start > len(content) - 4:  # cut within a character
-            return content[: error.start].decode("utf-8-sig")
         raise DataError(
             f"{str(path)!r} is not UTF-8 text (byte {error.start}); save it as CSV UTF-8."
         ) from None
+    if not text.strip():
+        raise DataError(f"{str(path)!r} is empty: it holds only blank lines.")
+    if not is_cut:
+        return text
+    whole = text[: max(text.rfind("\n"), text.rfind("\r")) + 1]
+    if not whole.strip():
+        raise DataError(
+            f"{str(path)!r} is not a table: its first line is longer than "
+            f"{LONGEST_HEADER:,} characters."
+        )
+    return whole
 
 
-def text_rows(path: Path, sheet: str | None = None) -> list[tuple[int, list[str]]]:
-    """The rows that hold anything, each with its line, as they stand in the file."""
-    content = _content(path)
+def text_rows(
+    path: Path, sheet: str | None = None, limit: int | None = None
+) -> list[tuple[int, list[str]]]:
+    """The rows that hold anything, each with its line, as they stand in the file.
+
+    With a limit there are no more than that, and only the beginning of the file is read.
+    """
+    with _opened(path) as file:
+        content = _whole(file, path) if limit is None else file.read(LONGEST_HEADER)
     if content.startswith(_ZIP):
-        sheet_rows = list(_sheet_rows(path, sheet))
-        width = max((len(row) for _, row in sheet_rows), default=0)
+        sheet_rows = list(_sheet_rows(path, sheet, limit))
+        if not sheet_rows:
+            raise DataError(f"{str(path)!r} is empty: no sheet holds anything.")
+        width = max(len(row) for _, row in sheet_rows)
         return [(line, row + [""] * (width - len(row))) for line, row in sheet_rows]
-    text = _decoded(content, path)
-    header = next((line for line in text.splitlines() if line.strip()), None)
-    if header is None:
-        return []
-    separator = max(",;\t", key=header.count)
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    text = _decoded(content, path, is_cut=limit is not None and len(content) == LONGEST_HEADER)
+    header = next(line for line in text.splitlines() if line.strip())
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=header.count))
     try:
-        return [(rows.line_num, row) for row in rows if row]
+        given = ((rows.line_num, row) for row in rows if len(row) > 1 or "".join(row).strip())
+        return list(islice(given, limit))
     except csv.Error as error:
         raise DataError(f"{str(path)!r}, line {rows.line_num}: {error}.") from None
 
