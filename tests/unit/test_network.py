@@ -293,7 +293,7 @@ class TestSummaryRates:
         table = np.arange(5 * 4.0).reshape(5, 2, 2) * (1 - np.eye(2))
         rates = SummaryRates([[3, 5], [-1, 0, 1]], table)
         assert rates.shift == 2
-        full = rates.expand([2, 3])
+        full = rates.expand()
         assert full.shape == (2, 3, 2, 2)
         for u, v in itertools.product(range(2), range(3)):
             total = [3, 5][u] + [-1, 0, 1][v]
@@ -303,7 +303,7 @@ class TestSummaryRates:
         net = three()
         rates = net.rates["B"]
         assert isinstance(rates, SummaryRates)
-        plain = net.with_rates({"B": rates.expand([2, 3])})
+        plain = net.with_rates({"B": rates.expand()})
         difference = plain.joint_generator() - net.joint_generator()
         assert abs(difference).max() < 1e-14
 

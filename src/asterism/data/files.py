@@ -225,6 +225,20 @@ def as_json(value: Any) -> Any:
     return repr(value)
 
 
+def require_version(
+    version: object, newest: int, where: str, error: type[AsterismError] = DataError
+) -> int:
+    """The version of a file's format, which must be one that this release can read."""
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise error(f"{where} has no valid format version, got {version!r}.")
+    if version > newest:
+        raise error(
+            f"{where} has format version {version}, but this release reads versions up to "
+            f"{newest}; update asterism to open it."
+        )
+    return version
+
+
 # ---- side files: what a table cannot hold ------------------------------------------------------
 
 
@@ -246,11 +260,7 @@ def read_meta(path: str | Path, expected: str) -> dict[str, Any] | None:
     meta = read_json(side, "side file")
     if not isinstance(meta, dict) or meta.get("format") != expected:
         raise DataError(f"{str(side)!r} is not a side file of format {expected!r}; move it away")
-    version = meta.get("version", 0)
-    if not isinstance(version, int) or version > 1:
-        raise DataError(
-            f"{str(side)!r} has version {meta['version']}; this program reads version 1: upgrade it"
-        )
+    require_version(meta.get("version", 1), 1, repr(str(side)))
     if isinstance(meta.get("trajectories"), list):  # a sampled path is named (trajectory, draw)
         names = meta["trajectories"]
         meta["trajectories"] = [tuple(x) if isinstance(x, list) else x for x in names]

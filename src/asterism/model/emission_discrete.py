@@ -88,9 +88,6 @@ class Categorical(Emission):
         fitted = np.where(free & (total > 0.0), counts / np.where(total > 0.0, total, 1.0), old)
         return replace(self, confusion=tuple(map(tuple, fitted)))
 
-    def initialise(self, values: Values, n_states: int) -> Categorical:
-        return self
-
     def to_dict(self) -> dict[str, Any]:
         return {
             "kind": "categorical",
@@ -126,12 +123,6 @@ class Exact(Emission):
         reported: Values = label_array(states)[state_indices]
         return reported
 
-    def m_step(self, values: Values, weights: FloatArray, states: Any = None) -> Exact:
-        return self
-
-    def initialise(self, values: Values, n_states: int) -> Exact:
-        return self
-
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "exact"}
 
@@ -161,12 +152,6 @@ class Likelihood(Emission):
             "Likelihood only reads ready-made likelihoods and cannot simulate measurements; "
             "use Gaussian, Poisson, Categorical, Exact or Threshold."
         )
-
-    def m_step(self, values: Values, weights: FloatArray, states: Any = None) -> Likelihood:
-        return self
-
-    def initialise(self, values: Values, n_states: int) -> Likelihood:
-        return self
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "likelihood"}

@@ -98,9 +98,6 @@ class Threshold(Emission):
         result: FloatArray = mean + self._per_value(self.scale, n, groups) * z
         return result
 
-    def m_step(self, values: Values, weights: FloatArray, states: Any = None) -> Threshold:
-        return self
-
     def initialise(self, values: Values, n_states: int) -> Threshold:
         return self.fitted(values)
 

@@ -27,7 +27,7 @@ JOINT_LIMIT = 2**18
 def require_joint_fits(n_joint: int, limit: int) -> None:
     """Refuse a joint space that is too large, before anything is allocated."""
     if n_joint > limit:
-        shown = f"{n_joint:,}" if n_joint < 10**15 else f"about {_power_of_ten(n_joint)}"
+        shown = f"{n_joint:,}" if n_joint < 10**15 else f"about 10^{int(math.log10(n_joint))}"
         raise TooLargeError(
             f"The joint chain has {shown} states, more than the limit of {limit:,}; use ",
             Setting("method", "star"),
@@ -80,11 +80,3 @@ def joint_generator(
     generator = coo_matrix(entries, shape=(n_joint, n_joint)).tocsr()
     generator.sort_indices()
     return generator
-
-
-def _power_of_ten(number: int) -> str:
-    # an int may be too large for a float, so its digits are counted instead
-    digits = (
-        len(str(number)) if number.bit_length() < 10_000 else int(number.bit_length() * 0.30103)
-    )
-    return f"10^{digits - 1}" if number.bit_length() < 10_000 else f"10^{digits}"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asterism.data.files import read_json, write_text
+from asterism.data.files import read_json, require_version, write_text
 from asterism.errors import Advice, AsterismError, ModelError, counted, first_few
 from asterism.model import joint_space
 from asterism.model import names as labels
@@ -345,11 +345,11 @@ class Network:
         for node in shown:
             above = first_few(self.parents[node]) if self.parents[node] else "no parents"
             rates = self.rates[node]
-            note = " (exogenous)" if rates is None else ""
-            note = " (summary rates)" if isinstance(rates, SummaryRates) else note
-            what = "continuous" if node in self.drifts else f"states {first_few(self.states[node])}"
-            note = "" if node in self.drifts else note
-            lines.append(f"  {node:<{width}}  {what}  <- {above}{note}")
+            what = self._in_words(node)
+            if node not in self.drifts:
+                note = " (summary rates)" if isinstance(rates, SummaryRates) else ""
+                what, above = f"states {what}", above + (" (exogenous)" if rates is None else note)
+            lines.append(f"  {node:<{width}}  {what}  <- {above}")
         if len(shown) < self.n_nodes:
             lines.append(f"  … and {self.n_nodes - len(shown)} more")
         return "\n".join(lines)
@@ -495,14 +495,7 @@ def _checked_content(content: Any, where: str) -> dict[str, Any]:
     """Refuse anything that is not a network of a version this release can read."""
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ModelError(f"{where} is not a network file: its 'format' is not {FORMAT!r}.")
-    version = content.get("version")
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise ModelError(f"{where} has no valid format version, got {version!r}.")
-    if version > VERSION:
-        raise ModelError(
-            f"{where} has format version {version}, but this release reads versions up to "
-            f"{VERSION}; update asterism to open it."
-        )
+    require_version(content.get("version"), VERSION, where, ModelError)
     nodes = content.get("nodes")
     if not isinstance(nodes, list) or not all(
         isinstance(n, dict) and {"name", "states", "parents", "rates"} <= set(n) for n in nodes

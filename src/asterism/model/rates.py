@@ -111,19 +111,9 @@ class SummaryRates:
             total = total + np.asarray(weight, dtype=np.int64)[states]
         return total
 
-    def expand(self, parent_states: Sequence[Any] | None = None) -> FloatArray:
-        """The equivalent table (*parent states, S, S), for small families.
-
-        ``parent_states`` (numbers of states, or sequences of labels, in the order of the parents)
-        is only needed as a check: the weights already say how many states every parent has.
-        """
+    def expand(self) -> FloatArray:
+        """The equivalent table (*parent states, S, S), for small families."""
         sizes = [len(w) for w in self.weights]
-        if parent_states is not None:
-            given = [p if isinstance(p, int) else len(p) for p in parent_states]
-            if given != sizes:
-                raise ModelError(
-                    f"The parents have {given} states, but SummaryRates has weights for {sizes}."
-                )
         require_table_fits("(summary)", sizes, self.n_states)
         blocks = self.block_of(list(np.indices(sizes, dtype=np.int64)))
         expanded: FloatArray = self.table[blocks]

@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from asterism.data.files import as_json, read_json, sha256, write_text
+from asterism.data.files import as_json, read_json, require_version, sha256, write_text
 from asterism.errors import Advice, DataError
 from asterism.results.run import FIT_TABLES, Run
 
@@ -86,14 +86,7 @@ def read_record(folder: Path, verify: bool = True) -> dict[str, Any]:
     record = read_json(path, "record of a run")
     if not isinstance(record, dict):
         raise DataError(f"{str(path)!r} holds no settings.")
-    version = record.get("format_version", 1)
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise DataError(f"{str(path)!r} has no valid format version, got {version!r}.")
-    if version > FORMAT_VERSION:
-        raise DataError(
-            f"{str(path)!r} has format version {version}, but this release reads versions up to "
-            f"{FORMAT_VERSION}; update asterism to open it."
-        )
+    version = require_version(record.get("format_version", 1), FORMAT_VERSION, repr(str(path)))
     if verify and (version > 1 or "files" in record or "checksum" in record):
         if record.get("checksum") != _checksum(record):
             raise _changed(path, "its content does not fit its checksum")
