@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from asterism.learning.learner_settings import Accuracy
 from asterism.learning.tasks import ProgressListener, Silent
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 ROWS = "rows.jsonl"
@@ -105,6 +107,11 @@ def _checksum(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
+def every(**values: Iterable[Any]) -> list[Case]:
+    """One case for every combination of the values; the last setting changes first."""
+    return [dict(zip(values, one)) for one in product(*values.values())]
+
+
 def for_each(
     folder: Path,
     cases: Iterable[Case],
@@ -156,6 +163,25 @@ def write_figure(folder: Path, name: str, figure: Figure) -> None:
     """``name.png`` and ``name.svg``."""
     for suffix in ("png", "svg"):
         write_atomically(folder / f"{name}.{suffix}", partial(_save, figure, suffix))
+
+
+def draw_matrix(
+    ax: Axes,
+    matrix: Any,
+    nodes: Sequence[str],
+    framed: Mapping[tuple[str, str], str],
+    colours: str = "viridis",
+) -> None:
+    """Edge probabilities as a picture; ``framed`` are edges with the colour of their frame."""
+    from matplotlib.patches import Rectangle
+
+    ax.imshow(np.asarray(matrix, dtype=np.float64), cmap=colours, vmin=0, vmax=1)
+    for (parent, child), colour in framed.items():
+        at = (nodes.index(child) - 0.5, nodes.index(parent) - 0.5)
+        ax.add_patch(Rectangle(at, 1, 1, fill=False, linewidth=1.8, edgecolor=colour))
+    ax.set(xlabel="child", ylabel="parent")
+    ax.set_xticks(range(len(nodes)), nodes, fontsize=7, rotation=45, ha="right")
+    ax.set_yticks(range(len(nodes)), nodes, fontsize=7)
 
 
 def mean_and_errors(values: Iterable[float]) -> tuple[float, float, float]:

@@ -14,7 +14,7 @@ import pandas as pd
 
 import asterism as am
 from asterism.learning.tasks import ProgressListener
-from asterism.paper.common import Case, Page, Section, for_each, mean_and_errors, write_all
+from asterism.paper.common import Case, Page, Section, every, for_each, mean_and_errors, write_all
 from asterism.report.figure_style import BLUE, ORANGE, new_figure, tidy
 
 if TYPE_CHECKING:
@@ -42,9 +42,7 @@ def run(
     progress: ProgressListener | None = None,
 ) -> Path:
     """Write ``fig2.csv`` (the courses drawn), ``fig2_differences.csv`` and the page."""
-    cases: list[Case] = [
-        {"experiment": "fig2", "seed": seed} for seed in range(QUICK_SETS if quick else FULL_SETS)
-    ]
+    cases = every(experiment=["fig2"], seed=range(QUICK_SETS if quick else FULL_SETS))
     found = for_each(output, cases, _differences, "data sets", progress)
     network, paths, seen = make_data(0)
     times = np.linspace(0.0, DURATION, 481)
@@ -120,7 +118,7 @@ def _courses(
 ) -> pd.DataFrame:
     star, _, _ = _means(network, seen, times, "star")
     exact, _, _ = _means(network, seen, times, "exact")
-    latent = _latent(paths, list(network.nodes), times)
+    numbers = paths.reordered(network.nodes, network.states).state_at(times)[0]
     parts = []
     for place, node in enumerate(network.nodes):
         parts.append(
@@ -131,21 +129,11 @@ def _courses(
                     "star_mean": star[:, place],
                     "star_sd": np.sqrt(np.maximum(1.0 - star[:, place] ** 2, 0.0)),
                     "exact_mean": exact[:, place],
-                    "latent": latent[:, place],
+                    "latent": np.array(network.states[node])[numbers[:, place]],
                 }
             )
         )
     return pd.concat(parts, ignore_index=True)
-
-
-def _latent(paths: am.Trajectories, nodes: list[str], times: Any) -> Any:
-    frame = paths.to_frame()
-    result = np.empty((len(times), len(nodes)), dtype=int)
-    for place, node in enumerate(nodes):
-        own = frame[frame["node"].astype(str) == node].sort_values("time")
-        at = np.searchsorted(own["time"].to_numpy(), times, side="right") - 1
-        result[:, place] = own["state"].to_numpy().astype(int)[at]
-    return result
 
 
 def _draw(courses: pd.DataFrame, seen: am.Observations) -> Figure:

@@ -16,7 +16,7 @@ import pandas as pd
 
 import asterism as am
 from asterism.learning.tasks import ProgressListener
-from asterism.paper.common import Case, Page, Section, for_each, records, write_all
+from asterism.paper.common import Case, Page, Section, every, for_each, records, write_all
 from asterism.report.figure_style import BLUE, GREEN, ORANGE, new_figure, tidy
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ PLURALS = {
     "evidence_error": "Evidence",
     "transition_mse": "Numbers of transitions",
 }
+#: how a method is drawn
+STYLES = {"star": ("D-", BLUE), "mean_field": ("o--", ORANGE), "clusters": ("s:", GREEN)}
 
 
 def run(
@@ -64,12 +66,7 @@ def run(
     """Write ``fig3.csv`` (the curves), ``fig3_wins.csv`` (star against mean field) and the page."""
     couplings = QUICK_COUPLINGS if quick else FULL_COUPLINGS
     pairs = ["alternating", *range(QUICK_PAIRS if quick else FULL_PAIRS)]
-    cases: list[Case] = [
-        {"experiment": "fig3", "graph": graph, "ends": ends, "b": b}
-        for ends in pairs
-        for graph in GRAPHS
-        for b in couplings
-    ]
+    cases = every(experiment=["fig3"], ends=pairs, graph=GRAPHS, b=couplings)
     found = for_each(output, cases, compare, "couplings and end states", progress)
     table = pd.DataFrame(found).drop(columns="experiment")
     drawn = table[table["ends"] == "alternating"].drop(columns="ends").reset_index(drop=True)
@@ -155,18 +152,14 @@ def _draw(drawn: pd.DataFrame) -> Figure:
     for row, graph in enumerate(GRAPHS):
         own = drawn[drawn["graph"] == graph]
         for ax, measure in zip(axes[row], ("dwell_mse", "transition_mse")):
-            ax.plot(own["b"], own[f"star_{measure}"], "D-", color=BLUE, label="star")
-            ax.plot(own["b"], own[f"mean_field_{measure}"], "o--", color=ORANGE, label="mean field")
-            ax.plot(own["b"], own[f"clusters_{measure}"], "s:", color=GREEN, label="clusters")
+            for method, (style, colour) in STYLES.items():
+                name = method.replace("_", " ")
+                ax.plot(own["b"], own[f"{method}_{measure}"], style, color=colour, label=name)
             ax.set(xlabel="b", ylabel="mean squared error")
             ax.set_title(f"{graph}: {MEASURES[measure].split(',')[0]}", fontsize=10, loc="left")
         ax = axes[row, 2]
         ax.plot(own["b"], own["log_evidence"], color="black", label="exact")
-        for method, style, colour in (
-            ("star", "D", BLUE),
-            ("mean_field", "o--", ORANGE),
-            ("clusters", "s", GREEN),
-        ):
+        for method, (style, colour) in STYLES.items():
             value = own["log_evidence"] + own[f"{method}_evidence_error"]
             ax.plot(own["b"], value, style, color=colour, label=method.replace("_", " "))
         ax.set(xlabel="b", ylabel="ln P(Y)")

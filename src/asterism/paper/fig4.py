@@ -11,7 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
 import asterism as am
@@ -21,6 +20,7 @@ from asterism.paper.common import (
     Case,
     Page,
     Section,
+    draw_matrix,
     for_each,
     mean_and_errors,
     records,
@@ -160,37 +160,19 @@ def drawn_matrices(found: list[Case]) -> list[Case]:
 
 def _draw_matrices(found: list[Case]) -> Figure:
     """Truth, then the learned probabilities; right edges framed white, wrong ones red."""
-    from matplotlib.patches import Rectangle
-
     shown = drawn_matrices(found)
     truth = am.glauber(f"tree:{PAPER_SIZE}").parents
     nodes = list(truth)
-    true_matrix = np.array([[p in truth[c] for c in nodes] for p in nodes], dtype=float)
     figure = new_figure(3.4 * (1 + len(shown)), 3.6)
     axes = figure.subplots(1, 1 + len(shown))
-    axes[0].imshow(true_matrix, cmap="viridis", vmin=0, vmax=1)
+    draw_matrix(axes[0], [[p in truth[c] for c in nodes] for p in nodes], nodes, {})
     axes[0].set_title("truth", fontsize=10)
     for ax, chosen in zip(axes[1:], shown):
-        ax.imshow(np.array(chosen["matrix"]), cmap="viridis", vmin=0, vmax=1)
-        for column, above in enumerate(chosen["learned"]):
-            for parent in above:
-                right = parent in truth[nodes[column]]
-                ax.add_patch(
-                    Rectangle(
-                        (column - 0.5, nodes.index(parent) - 0.5),
-                        1,
-                        1,
-                        fill=False,
-                        linewidth=1.6,
-                        edgecolor="white" if right else "red",
-                    )
-                )
+        edges = [(p, node) for node, above in zip(nodes, chosen["learned"]) for p in above]
+        framed = {(p, node): "white" if p in truth[node] else "red" for p, node in edges}
+        draw_matrix(ax, chosen["matrix"], nodes, framed)
         title = f"σ = {chosen['noise']}, {chosen['search']}: {chosen['right']} of {len(nodes)}"
         ax.set_title(title, fontsize=10)
-    for ax in axes:
-        ax.set(xlabel="child", ylabel="parent")
-        ax.set_xticks(range(len(nodes)), nodes, fontsize=7)
-        ax.set_yticks(range(len(nodes)), nodes, fontsize=7)
     return figure
 
 

@@ -8,6 +8,7 @@ all other settings shows what each choice does. The truth is read after all grap
 
 from __future__ import annotations
 
+from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ from asterism.paper.common import (
     Page,
     Section,
     data_file,
+    draw_matrix,
+    every,
     for_each,
     records,
     write_all,
@@ -83,18 +86,13 @@ def settings(units: tuple[float, ...]) -> list[Case]:
     wanted = sorted({*units, *SAMPLING.values()})
     cells = [("on", e) for e in EMISSIONS] + [("off", e) for e in (*EMISSIONS, "authors' file")]
     return [
-        {
-            "experiment": experiment,
-            "emission": emission,
-            "k": k,
-            "prior": prior,
-            "unit_minutes": unit,
-        }
+        case
         for experiment, emission in cells
-        for k in PARENTS
-        for prior in PRIORS
-        for unit in wanted
-    ]
+        for case in every(
+            experiment=[experiment], emission=[emission], k=PARENTS, prior=PRIORS,
+            unit_minutes=wanted,
+        )
+    ]  # fmt: skip
 
 
 def by_default() -> list[Case]:
@@ -171,56 +169,33 @@ def protocol_rows(table: pd.DataFrame, prior: str) -> pd.DataFrame:
 
 def beside_published(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """One line per method, experiment and gold standard."""
-    lines = []
+    parts = []
     for prior, words in (
         ("auto", "asterism, protocol (automatic prior)"),
         ("paper", "asterism, prior (5, 10) per sampling interval"),
         (DEFAULT, "asterism, its defaults (edges of at least one half)"),
     ):
         own = table[table["prior"] == DEFAULT]
-        for row in (own if prior == DEFAULT else protocol_rows(table, prior)).to_dict("records"):
-            for truth in TRUTHS:
-                lines.append(
-                    {
-                        "method": words,
-                        "experiment": row["experiment"],
-                        "truth": truth,
-                        "edges": row["edges"],
-                        "ppv": row[f"{truth}_ppv"],
-                        "se": row[f"{truth}_se"],
-                    }
-                )
-    for row in published.to_dict("records"):
-        lines.append(
-            {
-                "method": row["method"],
-                "experiment": str(row["data"]).removeprefix("switch_"),
-                "truth": row["truth"],
-                "edges": None,
-                "ppv": row["PPV"],
-                "se": row["Se"],
-            }
-        )
+        own = own if prior == DEFAULT else protocol_rows(table, prior)
+        for truth in TRUTHS:
+            found = {"ppv": own[f"{truth}_ppv"], "se": own[f"{truth}_se"]}
+            shown = own[["experiment", "edges"]]
+            parts.append(shown.assign(method=words, truth=truth, **found))
+    others = published.rename(columns={"PPV": "ppv", "Se": "se", "data": "experiment"})
+    others["experiment"] = others["experiment"].str.removeprefix("switch_")
     n_pairs = len(GENES) * (len(GENES) - 1)
-    for truth, n_true in (("full8", 8), ("simplified6", 6)):
-        lines.append(
-            {
-                "method": "random guess",
-                "experiment": "both",
-                "truth": truth,
-                "edges": None,
-                "ppv": n_true / n_pairs,
-                "se": None,
-            }
-        )
-    order = {"on": 0, "off": 1, "both": 2}
-    result = pd.DataFrame(lines)
+    guess = pd.DataFrame({"truth": TRUTHS, "ppv": [8 / n_pairs, 6 / n_pairs]})
+    guess = guess.assign(method="random guess", experiment="both")
+    columns = ["method", "experiment", "truth", "edges", "ppv", "se"]
+    result = pd.concat([*parts, others, guess], ignore_index=True)[columns]
     result["edges"] = result["edges"].astype("Int64")
+    order = {"on": 0, "off": 1, "both": 2}
     return result.sort_values(
         ["truth", "experiment"],
         key=lambda c: c.map(order) if c.name == "experiment" else c,
         kind="stable",
-    ).reset_index(drop=True)
+        ignore_index=True,
+    )
 
 
 def by_unit(table: pd.DataFrame) -> pd.DataFrame:
@@ -239,25 +214,19 @@ def by_unit(table: pd.DataFrame) -> pd.DataFrame:
 
 def protocol_edges(found: list[Case]) -> pd.DataFrame:
     """Edge probabilities under the protocol, both experiments."""
-    lines = []
+    parts = []
     for f in found:
         ours = f["prior"] == "auto" and SAMPLING[f["experiment"]] == f["unit_minutes"]
         if not ours or any(f[name] != value for name, value in PROTOCOL.items()):
             continue
-        chosen = {(a, b) for a, b in f["edges"]}
-        for i, parent in enumerate(GENES):
-            for j, child in enumerate(GENES):
-                if i != j:
-                    lines.append(
-                        {
-                            "experiment": f["experiment"],
-                            "parent": parent,
-                            "child": child,
-                            "probability": f["probabilities"][i][j],
-                            "in_graph": (parent, child) in chosen,
-                        }
-                    )
-    return pd.DataFrame(lines)
+        edges = list(permutations(GENES, 2))
+        table = pd.DataFrame(edges, columns=["parent", "child"]).assign(
+            probability=np.array(f["probabilities"])[~np.eye(len(GENES), dtype=bool)],
+            in_graph=[list(edge) in f["edges"] for edge in edges],
+        )
+        table.insert(0, "experiment", f["experiment"])
+        parts.append(table)
+    return pd.concat(parts, ignore_index=True)
 
 
 def _emission(name: str) -> Any:
@@ -295,17 +264,9 @@ def read_replicates(folder: Path | None, experiment: str, unit: float) -> am.Obs
 def read_likelihoods(folder: Path | None, unit: float) -> am.Observations:
     """The likelihoods of both states that the paper's authors gave to their own program."""
     table = pd.read_csv(data_file(folder, "irma_switch_off_linzner_likelihoods.csv"))
-    times, likelihoods, names = [], [], []
-    for replicate, own in table.groupby("replicate"):
-        clock = np.sort(own["time"].unique())
-        times.append(clock / unit)
-        names.append(replicate)
-        by_gene = {}
-        for gene in GENES:
-            rows = own[own["gene"] == gene].set_index("time").reindex(clock)
-            by_gene[gene] = rows[["p_state1", "p_state2"]].to_numpy()
-        likelihoods.append(by_gene)
-    return am.Observations.from_likelihoods(times, likelihoods, trajectories=names)
+    named = {"replicate": "trajectory", "gene": "node", "p_state1": "p_low", "p_state2": "p_high"}
+    table = table.rename(columns=named).assign(time=table["time"] / unit)
+    return am.Observations.from_frame(table, nodes=GENES, sort=True)
 
 
 def read_truth(folder: Path | None) -> dict[str, list[tuple[str, str]]]:
@@ -342,17 +303,9 @@ def _draw(table: pd.DataFrame, edges: pd.DataFrame) -> Figure:
 
 
 def _draw_edges(ax: Any, own: pd.DataFrame, experiment: str) -> None:
-    from matplotlib.patches import Rectangle
-
-    genes = list(GENES)
-    matrix = own.pivot(index="parent", columns="child", values="probability").loc[genes, genes]
-    ax.imshow(matrix.fillna(0.0).to_numpy(), cmap="Blues", vmin=0, vmax=1)
-    for edge in records(own[own["in_graph"]]):
-        at = (genes.index(edge["child"]) - 0.5, genes.index(edge["parent"]) - 0.5)
-        ax.add_patch(Rectangle(at, 1, 1, fill=False, edgecolor="black", linewidth=2))
-    ax.set_xticks(range(5), genes, rotation=45, ha="right", fontsize=8)
-    ax.set_yticks(range(5), genes, fontsize=8)
-    ax.set(xlabel="child", ylabel="parent")
+    matrix = own.pivot(index="parent", columns="child", values="probability").fillna(0.0)
+    framed = {(edge["parent"], edge["child"]): "black" for edge in records(own[own["in_graph"]])}
+    draw_matrix(ax, matrix.loc[list(GENES), list(GENES)], GENES, framed, "Blues")
     ax.set_title(f"switch-{experiment}: probabilities, best graph framed", fontsize=9)
 
 
