@@ -504,8 +504,8 @@ def courses_and_fit(
         found = course_data.of_nodes(found, list(column.values()))
         column = place
     n_values = FEWER_VALUES if len(column) < len(fit) else COURSE_VALUES
-    found, cuts = course_data.thinned(found, n_values)
-    if cuts:
+    n_given, found = found.n_values, course_data.thinned(found, n_values)
+    if found.n_values < n_given:
         notices.append(
             f"Courses are shown for {len(found.trajectories):,} of {n_before:,} trajectories, "
             f"at up to {max(map(len, found.times))} times each; posterior.nc holds more."

@@ -160,38 +160,26 @@ def of_nodes(courses: StoredCourses, columns: list[int]) -> StoredCourses:
     )
 
 
-def thinned(courses: StoredCourses, max_values: int) -> tuple[StoredCourses, list[str]]:
-    """At most about ``max_values`` numbers: fewer times first, then fewer trajectories.
-
-    The sentences returned say what was left out.
-    """
-    notices: list[str] = []
+def thinned(courses: StoredCourses, max_values: int) -> StoredCourses:
+    """At most about ``max_values`` numbers: fewer times first, then fewer trajectories."""
     if courses.n_values > max_values:
         share = max_values / courses.n_values
         kept = [
             _spread(len(own), max(FEWEST_TIMES, int(len(own) * share))) for own in courses.times
         ]
-        if any(len(rows) < len(own) for rows, own in zip(kept, courses.times)):
-            notices.append(
-                f"State probabilities are kept at up to {max(map(len, kept))} times per "
-                f"trajectory, of up to {max(map(len, courses.times))}."
-            )
-            courses = replace(
-                courses,
-                times=tuple(own[rows] for own, rows in zip(courses.times, kept)),
-                probabilities=tuple(p[rows] for p, rows in zip(courses.probabilities, kept)),
-            )
-    if courses.n_values > max_values and len(courses.trajectories) > 1:
-        reach = np.cumsum([block.size for block in courses.probabilities])
-        n_kept = max(1, int(np.searchsorted(reach, max_values, side="right")))
-        notices.append(first_only(n_kept, len(courses.trajectories)))
         courses = replace(
             courses,
-            trajectories=courses.trajectories[:n_kept],
-            times=courses.times[:n_kept],
-            probabilities=courses.probabilities[:n_kept],
+            times=tuple(own[rows] for own, rows in zip(courses.times, kept)),
+            probabilities=tuple(p[rows] for p, rows in zip(courses.probabilities, kept)),
         )
-    return courses, notices
+    reach = np.cumsum([block.size for block in courses.probabilities])
+    n_kept = max(1, int(np.searchsorted(reach, max_values, side="right")))
+    return replace(
+        courses,
+        trajectories=courses.trajectories[:n_kept],
+        times=courses.times[:n_kept],
+        probabilities=courses.probabilities[:n_kept],
+    )
 
 
 def _parts(data: xarray.Dataset | xarray.DataArray) -> tuple[Any, NDArray[Any]]:

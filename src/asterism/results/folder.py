@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,8 +61,8 @@ log = logging.getLogger(__name__)
 #: what may already lie in a folder that counts as new: the search wrote it during this run
 SEARCH_FILES = ("journal.sqlite", "journal.sqlite-wal", "journal.sqlite-shm")
 
-#: columns of a fit's tables that hold names
-_FIT_LABELS = frozenset(
+#: columns of tables that hold names, whatever these look like
+_LABELS = frozenset(
     ("node", "configuration", "from", "to", "state", "note", "kind", "parameter", "transitions",
      "covariate", "trajectory", "stimulus", "parent", "child", "transition", "against", "others")
 )  # fmt: skip
@@ -95,7 +95,7 @@ def save_run(
             write_table(folder / name, table)
             written.add(name)
         if run.posterior is not None:
-            notices += _write_thinned(folder / "posterior.nc", run.posterior, run.network)
+            notices += _write_courses(folder / "posterior.nc", run.posterior, run.network)
             written.add("posterior.nc")
         _write_graphml(folder / "graph.graphml", run)
         write_bytes(folder / STYLE, (resources.files("asterism.results") / STYLE).read_bytes())
@@ -127,19 +127,21 @@ def read_run(folder: Path, verified_files: Sequence[str]) -> Run:
         raise DataError(f"{str(folder)!r} {what}, so it is not a results folder.")
     record = read_record(folder, verify=bool(verified_files))
     verified = bool(verified_files) and _verify(folder, record, verified_files)
-    families = _read_table(folder / "families.csv", FAMILY_COLUMNS, ["score", "probability"])
+    families = _read_table(
+        folder / "families.csv", FAMILY_COLUMNS, ["score", "probability"], ("node", "parents")
+    )
     if families is not None:
         families["parents"] = pd.Series(
             [split_names(text) for text in families["parents"]], dtype=object
         )
-    edges = _read_table(folder / "edges.csv", EDGE_COLUMNS, ["probability"])
+    edges = _read_table(
+        folder / "edges.csv", EDGE_COLUMNS, ["probability"], (*EDGE_COLUMNS, "effect", "caveat")
+    )
     if edges is not None:
-        words = {*EDGE_COLUMNS, "effect", "caveat"}
-        for name in [name for name in edges.columns if name not in words]:
-            edges[name] = _numbers_or_text(edges[name])
         edges["in_graph"] = [text.strip().lower() in ("true", "1") for text in edges["in_graph"]]
-    tables = {name: _read_fit_table(folder / f"{name}.csv", []) for name in FIT_TABLES}
-    truth = _read_table(folder / "truth.csv", ["parent", "child"], [])
+    tables = {name: _read_table(folder / f"{name}.csv") for name in FIT_TABLES}
+    truth = _read_table(folder / "truth.csv", ["parent", "child"])
+    history = _read_table(folder / "history.csv", labels=())
     return Run(
         network=Network.load(folder / "network.json"),
         edges=edges,
@@ -147,21 +149,11 @@ def read_run(folder: Path, verified_files: Sequence[str]) -> Run:
         posterior=read_posterior(folder / "posterior.nc", verified),
         run=record,
         observations=_read_observations(folder / "observations.csv"),
-        history=_read_history(folder / "history.csv", record),
+        history=record.get("history") if history is None else history,
         truth=None if truth is None else list(zip(truth["parent"], truth["child"])),
-        rates=_read_fit_table(folder / "rates.csv", RATE_COLUMNS),
+        rates=_read_table(folder / "rates.csv", RATE_COLUMNS),
         tables={name: table for name, table in tables.items() if table is not None},
     )
-
-
-def _read_fit_table(path: Path, columns: list[str]) -> pd.DataFrame | None:
-    """Columns of numbers as numbers, those that hold names as text."""
-    table = _read_table(path, columns, [])
-    if table is not None:
-        for column in table.columns:
-            if column not in _FIT_LABELS:
-                table[column] = exact_numbers(table[column])
-    return table
 
 
 def _verify(folder: Path, record: dict[str, Any], names: Sequence[str]) -> bool:
@@ -219,13 +211,10 @@ def _tables(run: Run) -> dict[str, pd.DataFrame]:
     return {**tables, **{f"{name}.csv": table for name, table in run.tables.items()}}
 
 
-def _write_thinned(path: Path, posterior: xarray.Dataset, network: Network) -> list[str]:
-    """The posterior as far as it fits into a file of usual size; what was left out."""
-    kept, notices = courses.thinned(courses.from_dataset(posterior), courses.LARGEST)
-    for notice in notices:
-        log.warning("%s", notice)
-    earlier = [str(posterior.attrs["notice"])] if "notice" in posterior.attrs else []
-    notices = earlier + notices
+def _write_courses(path: Path, posterior: xarray.Dataset, network: Network) -> list[str]:
+    """The state probabilities as files hold them; what was left out when they were gathered."""
+    notices = [str(posterior.attrs["notice"])] if "notice" in posterior.attrs else []
+    kept = courses.from_dataset(posterior)
     # a posterior may have nodes that the network lacks
     states = network.states if set(kept.nodes) <= set(network.nodes) else None
     write_posterior(path, courses.to_dataset(kept, notices, states))
@@ -273,21 +262,24 @@ def _xml_text(text: str) -> str:
 # ---- reading --------------------------------------------------------------------------------
 
 
-def _read_text_table(path: Path) -> pd.DataFrame | None:
-    """All cells as text: a node may be called NA, 1 or 007."""
+def _read_table(
+    path: Path,
+    columns: Sequence[str] = (),
+    numbers: Sequence[str] = (),
+    labels: Collection[str] = _LABELS,
+) -> pd.DataFrame | None:
+    """A table that must have these columns, some of them numbers; None where there is no file.
+
+    ``labels`` are columns of names: a node may be called NA, 1 or 007. All others hold numbers if
+    every cell that is not empty is one.
+    """
     if not path.is_file():
         return None
     try:
         table = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8")
     except (ValueError, OverflowError) as error:  # pandas' own errors are of this kind
         raise DataError(f"Cannot read {str(path)!r}: {error}.") from None
-    return unescaped(table)
-
-
-def _read_table(path: Path, columns: list[str], numbers: list[str]) -> pd.DataFrame | None:
-    table = _read_text_table(path)
-    if table is None:
-        return None
+    table = unescaped(table)
     absent = [name for name in columns if name not in table.columns]
     if absent:
         raise DataError(f"{str(path)!r} has no column {', '.join(map(repr, absent))}.")
@@ -296,11 +288,15 @@ def _read_table(path: Path, columns: list[str], numbers: list[str]) -> pd.DataFr
             table[name] = table[name].replace("", np.nan).astype(np.float64)
         except ValueError as error:
             raise DataError(f"Column {name!r} of {str(path)!r}: {error}.") from None
+    for name in [one for one in table.columns if one not in (*numbers, *labels)]:
+        found = exact_numbers(table[name])
+        if (found.notna() | (table[name].str.strip() == "")).all():
+            table[name] = found
     return table
 
 
 def _read_observations(path: Path) -> pd.DataFrame | None:
-    table = _read_table(path, OBSERVATION_COLUMNS, ["time"])
+    table = _read_table(path, OBSERVATION_COLUMNS, ["time"], OBSERVATION_COLUMNS)
     if table is None:
         return None
     table["trajectory"] = _whole_numbers(table["trajectory"])
@@ -314,21 +310,8 @@ def _read_observations(path: Path) -> pd.DataFrame | None:
     return table
 
 
-def _numbers_or_text(column: pd.Series) -> pd.Series:
-    """Numbers where every cell that is not empty holds one."""
-    numbers = exact_numbers(column)
-    return numbers if bool((numbers.notna() | (column.str.strip() == "")).all()) else column
-
-
 def _whole_numbers(column: pd.Series) -> list[Any]:
     """Labels as integers when all of them are plainly integers."""
     texts = column.tolist()
     plain = all(t.lstrip("-").isdigit() and str(int(t)) == t for t in set(texts))
     return [int(t) for t in texts] if plain else texts
-
-
-def _read_history(path: Path, record: dict[str, Any]) -> Any:
-    table = _read_text_table(path)
-    if table is None:
-        return record.get("history")
-    return table.apply(exact_numbers)
