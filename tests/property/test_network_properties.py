@@ -58,7 +58,7 @@ def test_files_and_graphs_round_trip(net: Network) -> None:
         path = Path(folder) / "network.json"
         net.save(path)
         assert Network.load(path) == net
-    assert Network.from_graph(net.graph, net.rates, initial=net.initial) == net
+    assert Network(net.graph, net.rates, initial=net.initial) == net
 
 
 @settings(max_examples=60, deadline=None)

@@ -202,9 +202,9 @@ def test_graph_goes_out_and_comes_back() -> None:
     assert isinstance(graph, networkx.DiGraph)
     assert set(graph.edges) == {("C", "A"), ("A", "B"), ("C", "B"), ("B", "C"), ("E", "C")}
     assert graph.nodes["E"]["states"] == ("day", "night")
-    assert Network.from_graph(graph, net.rates, initial=net.initial) == net
+    assert Network(graph, net.rates, initial=net.initial) == net
     with pytest.raises(ModelError, match="Cannot read a graph"):
-        Network.from_graph(networkx.Graph(), net.rates)
+        Network(networkx.Graph(), net.rates)
 
 
 def test_copies_with_other_rates_or_initial() -> None:

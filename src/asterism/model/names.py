@@ -47,6 +47,14 @@ def as_parents(graph: Any) -> Parents:
     )
 
 
+def states_in(graph: Any) -> dict[str, Any]:
+    """The states that the nodes of a networkx graph carry; nothing for other graphs."""
+    if not hasattr(graph, "predecessors"):
+        return {}
+    given = {str(node): known.get("states") for node, known in graph.nodes(data=True)}
+    return {node: states for node, states in given.items() if states is not None}
+
+
 def checked_parents(parents: Mapping[Any, Sequence[Any]]) -> Parents:
     """Node names as text, every parent a node, no self-loops, no parent twice."""
     if not parents:

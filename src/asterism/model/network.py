@@ -23,7 +23,7 @@ from asterism.errors import Advice, AsterismError, ModelError, counted, first_fe
 from asterism.model import joint_space
 from asterism.model import names as labels
 from asterism.model.drift import Drift
-from asterism.model.names import as_parents, checked_parents
+from asterism.model.names import as_parents, states_in
 from asterism.model.rates import (
     SummaryRates,
     as_numbers,
@@ -50,7 +50,8 @@ VERSION = 2
 class Network:
     """Nodes with named states that jump at rates set by the current states of their parents.
 
-    ``parents``: {node: [parents]}; cycles are legal. ``rates``: per node an array
+    ``parents``: {node: [parents]}, a networkx.DiGraph (whose nodes may carry ``states``), or a name
+    such as "tree:14"; cycles are legal. ``rates``: per node an array
     (\\*parent states, S, S) with one axis per parent in their order, then from, then to; diagonals
     optional; or :class:`SummaryRates`; or None for an *exogenous* node, whose path the data always
     give. ``states``: {node: labels}, by default "0", "1", …; ``initial``: {node: probabilities},
@@ -62,14 +63,14 @@ class Network:
 
     def __init__(
         self,
-        parents: Mapping[Any, Sequence[Any]],
+        parents: Any,
         rates: Mapping[Any, Any] | None = None,
         states: Mapping[Any, Sequence[Any]] | None = None,
         initial: Mapping[Any, Any] | None = None,
         drifts: Mapping[Any, Drift] | None = None,
         slopes: Mapping[Any, Mapping[Any, Any]] | None = None,
     ) -> None:
-        self.parents: dict[str, tuple[str, ...]] = checked_parents(parents)
+        self.parents: dict[str, tuple[str, ...]] = as_parents(parents)
         self.nodes: tuple[str, ...] = tuple(self.parents)
         given_rates = self._by_node("rates", rates)
         given_drifts = self._by_node("drifts", drifts)
@@ -87,7 +88,7 @@ class Network:
                         "always give.",
                     ),
                 )
-        given_states = self._by_node("states", states)
+        given_states = {**states_in(parents), **self._by_node("states", states)}
         self.states: dict[str, tuple[Any, ...]] = {
             node: ()
             if node in self.drifts
@@ -109,27 +110,6 @@ class Network:
         self.exogenous: frozenset[str] = frozenset(
             n for n in self.nodes if self.rates[n] is None and n not in self.drifts
         )
-
-    @classmethod
-    def from_graph(
-        cls,
-        graph: Any,
-        rates: Mapping[Any, Any],
-        states: Mapping[Any, Sequence[Any]] | None = None,
-        initial: Mapping[Any, Any] | None = None,
-    ) -> Network:
-        """A network on a networkx.DiGraph (or any graph that :func:`as_parents` reads).
-
-        Parents come in the order in which their edges were added; a ``states`` attribute of the
-        graph's nodes is used where ``states`` says nothing.
-        """
-        parents = as_parents(graph)
-        named = {str(n): s for n, s in (states or {}).items()}
-        if hasattr(graph, "predecessors"):
-            for node, attributes in graph.nodes(data=True):
-                if attributes.get("states") is not None:
-                    named.setdefault(str(node), attributes["states"])
-        return cls(parents, rates, named, initial)
 
     # ---- sizes and labels -------------------------------------------------------------------
 

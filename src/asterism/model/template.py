@@ -27,7 +27,7 @@ from asterism.model.emissions import (
     Threshold,
     emission_for,
 )
-from asterism.model.names import as_parents
+from asterism.model.names import as_parents, states_in
 from asterism.model.network import Network
 from asterism.model.priors import as_mask, names_transitions
 from asterism.model.rates import SummaryRates
@@ -65,11 +65,7 @@ def build_template(
     given = graph if isinstance(graph, Network) else None
     outside = {str(n) for n in exogenous} | (set(given.exogenous) if given else set())
     masks = _checked_names("allowed_transitions", allowed_transitions, parents)
-    named = _checked_names("states", states, parents)
-    if hasattr(graph, "predecessors"):
-        for node, attributes in graph.nodes(data=True):
-            if attributes.get("states") is not None:
-                named.setdefault(str(node), attributes["states"])
+    named = {**states_in(graph), **_checked_names("states", states, parents)}
     for node in outside:
         if node not in parents:
             raise ModelError(

@@ -23,10 +23,11 @@ import numpy as np
 import pandas as pd
 
 import asterism
-from asterism.data.files import parse_json, write_atomically, write_text
+from asterism.data.files import as_json, parse_json, write_atomically, write_text
 from asterism.errors import DataError
 from asterism.learning.learner_settings import Accuracy
 from asterism.learning.tasks import ProgressListener, Silent
+from asterism.report.page_frame import templates
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,10 +86,8 @@ class SavedRows:
 
     def add(self, case: Mapping[str, Any], result: Mapping[str, Any]) -> Case:
         """Append one line; read back as the next run will read it."""
-        record = {"case": dict(case), "result": dict(result), "version": asterism.__version__}
-        plain = json.loads(json.dumps(record, default=_plain, allow_nan=False))
-        signed = {**plain, "checksum": _checksum(plain)}
-        line = json.dumps(signed, allow_nan=False, sort_keys=True) + "\n"
+        record = as_json({"case": case, "result": result, "version": asterism.__version__})
+        line = json.dumps({**record, "checksum": _checksum(record)}, sort_keys=True) + "\n"
         try:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(line)
@@ -201,15 +200,7 @@ def _save(figure: Figure, suffix: str, path: Path) -> None:
 
 
 def _name(case: Mapping[str, Any], version: str) -> str:
-    return json.dumps([version, dict(case)], default=_plain, sort_keys=True)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} cannot be saved in a row")
+    return json.dumps([version, as_json(case)], sort_keys=True)
 
 
 # ---- the page: text, tables and figures in one HTML file that needs nothing else -----------------
@@ -251,22 +242,14 @@ def write_all(
 
 def write_page(folder: Path, page: Page) -> Path:
     """``index.html``, atomically."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
 
     def image(name: str) -> str:
         content = base64.b64encode((folder / name).read_bytes()).decode("ascii")
         return f"data:image/png;base64,{content}"
 
-    environment = Environment(
-        loader=PackageLoader("asterism.paper", ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-    )
+    template = templates("asterism.paper", "").get_template("page.html.j2")
     path = folder / "index.html"
-    write_text(
-        path, environment.get_template("page.html.j2").render(page=page, cell=cell, image=image)
-    )
+    write_text(path, template.render(page=page, cell=cell, image=image))
     return path
 
 

@@ -9,25 +9,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asterism.errors import counted
 from asterism.report.page_data import fit_sentence, json_for_script
 from asterism.results.run import Run
 from asterism.results.summary import as_text, settings_rows
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
-def render_page(template: str, scripts: Sequence[str], data: Any, **context: Any) -> str:
-    """A page as text: ``data`` is what its scripts read, ``context`` what its template shows."""
+
+def templates(package: str, folder: str = "templates") -> Environment:
+    """The templates in a folder of a package; what they show is escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
 
-    environment = Environment(
-        loader=PackageLoader("asterism.report"),
+    return Environment(
+        loader=PackageLoader(package, folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
     )
+
+
+def render_page(template: str, scripts: Sequence[str], data: Any, **context: Any) -> str:
+    """A page as text: ``data`` is what its scripts read, ``context`` what its template shows."""
+    from markupsafe import Markup
+
+    environment = templates("asterism.report")
     environment.filters.update(number=number_text, rate=rate_text, share=share_text)
     folder = resources.files("asterism.report") / "templates"
     files = ("shared.js", "svg.js", *scripts, "start.js")

@@ -24,6 +24,7 @@ import pandas as pd
 
 from asterism.data.columns import exact_numbers
 from asterism.data.files import TEMPORARY, write_bytes, write_table
+from asterism.data.labels import as_names
 from asterism.data.table_file import unescaped
 from asterism.errors import Advice, DataError, first_few
 from asterism.model.network import Network
@@ -299,7 +300,7 @@ def _read_observations(path: Path) -> pd.DataFrame | None:
     table = _read_table(path, OBSERVATION_COLUMNS, ["time"], OBSERVATION_COLUMNS)
     if table is None:
         return None
-    table["trajectory"] = _whole_numbers(table["trajectory"])
+    table["trajectory"] = as_names(table["trajectory"].to_numpy(dtype=object))
     values = exact_numbers(table["value"])
     # a node whose values are all numbers gets numbers, the others keep their labels
     texts = set(table.loc[values.isna(), "node"])
@@ -308,10 +309,3 @@ def _read_observations(path: Path) -> pd.DataFrame | None:
         for node, text, number in zip(table["node"], table["value"], values)
     ]
     return table
-
-
-def _whole_numbers(column: pd.Series) -> list[Any]:
-    """Labels as integers when all of them are plainly integers."""
-    texts = column.tolist()
-    plain = all(t.lstrip("-").isdigit() and str(int(t)) == t for t in set(texts))
-    return [int(t) for t in texts] if plain else texts

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -20,12 +21,10 @@ from pathlib import Path
 from asterism.data.files import remove_leftovers
 from asterism.errors import DataError
 
-try:
+if sys.platform == "win32":
+    import msvcrt
+else:
     import fcntl
-
-    HAS_LOCKS = True
-except ImportError:  # Windows: the name in the file must do
-    HAS_LOCKS = False
 
 LOCK = ".asterism-lock"
 
@@ -148,20 +147,12 @@ def take(path: Path, what: Path) -> int:
 
 def _lock(handle: int) -> bool:
     """Whether the lock is ours now; never waits."""
-    if not HAS_LOCKS:
-        owner = _owner(handle)
-        return not owner or owner.get("process") == os.getpid() or not _is_running(owner)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if sys.platform == "win32":
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        return False
-    return True
-
-
-def _is_running(owner: dict[str, object]) -> bool:
-    try:
-        os.kill(int(str(owner.get("process"))), 0)
-    except (OSError, ValueError):
         return False
     return True
 
