@@ -10,9 +10,36 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from asterism.data.sample_tables import Sample, read_names
+from asterism.data.sample_tables import Grid, Sample, annotated, read_names
 from tests import sample_sheets as sheets
 from tests.command_line import invoke
+
+
+def test_annotations_say_from_when_to_when_a_stimulus_acted() -> None:
+    names = [f"s{k}" for k in range(6)]
+    grid = Grid(["gene", *names], [["A", *"123456"]], [2], False)
+    notes = pd.DataFrame(
+        {
+            "sample": names,
+            "hours": [0, 1, 2, 3, 4, 5],
+            "stimulus": ["drug", "drug", "control", "yes", "salt", "salt"],
+        }
+    )
+
+    def first(free: Any, wanted: Any) -> str | None:
+        return next((c for c in free if c in (wanted or ("hours",))), None)
+
+    found = annotated(grid, notes, first)
+    assert found is not None
+    told = found[2]
+    assert told is not None
+    rows = told[["name", "start", "end"]].astype(object).where(told.notna(), None)
+    # an empty start or end is that of the trajectory
+    assert [tuple(row) for row in rows.to_numpy()] == [
+        ("drug", None, 2.0),
+        ("stimulus", 3.0, 4.0),
+        ("salt", 4.0, None),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ medium, light. Only its times are known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -156,7 +156,7 @@ def stimuli_in_column(
         raise DataError(f"{name!r} holds likelihoods, so it cannot be read as a stimulus")
     says: dict[object, dict[float, str]] = {}
     for d, time, cell, row in zip(record.trajectory, record.time, record.value, record.row):
-        own, now = says.setdefault(trajectories[d], {}), _stimulus_of(name, cell)
+        own, now = says.setdefault(trajectories[d], {}), stimulus_of(name, cell)
         if own.setdefault(float(time), now) != now:
             raise DataError(
                 f"column {name!r} says {own[float(time)] or OFF!r} and {now or OFF!r} at time "
@@ -165,6 +165,15 @@ def stimuli_in_column(
             )
     for trajectory, time in measured:
         says.setdefault(trajectory, {}).setdefault(time, "")
+    return stimuli_by_time(says)
+
+
+def stimuli_by_time(says: Mapping[Any, Mapping[float, str]]) -> pd.DataFrame:
+    """A table of stimuli from the name of the one that is on at each time of a trajectory.
+
+    One lasts from the first time that names it (from the start, if that is the first of all) to the
+    next that does not, or to the end of the trajectory. The name "" says that none is on.
+    """
     rows: list[tuple[str, object, float, float]] = []
     for trajectory, by_time in says.items():
         on, since = "", np.nan
@@ -178,7 +187,7 @@ def stimuli_in_column(
     return pd.DataFrame(rows, columns=list(STIMULI_COLUMNS))
 
 
-def _stimulus_of(column: str, cell: Any) -> str:
+def stimulus_of(column: str, cell: Any) -> str:
     """The name of the stimulus that a cell says is on; "" for none."""
     if not isinstance(cell, str):
         return column if float(cell) > 0.0 else ""

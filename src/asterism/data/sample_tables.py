@@ -23,6 +23,7 @@ import pandas as pd
 
 from asterism.data.clock import SECONDS, UNITS, read_clock
 from asterism.data.columns import cells, without_codes
+from asterism.data.interventions import stimuli_by_time, stimulus_of
 from asterism.data.numbers import MISSING_TEXT, as_number, read_numbers
 from asterism.data.problems import TableProblem
 from asterism.data.table_file import sheet_names, text_rows, unescape_cell
@@ -453,26 +454,11 @@ def _stimuli(
     samples: Mapping[int, Sample],
     in_header: Mapping[str, int],
 ) -> pd.DataFrame | None:
-    """name, trajectory, start, end: a stimulus lasts from its first sample to the next without."""
-    by_trajectory: dict[str, list[tuple[float, str]]] = {}
+    """The stimuli of the annotations, by the samples that they name; None where there are none."""
+    says: dict[str, dict[float, str]] = {}
     for cell, name in zip(notes[sample], notes[stimulus]):
         found = samples.get(in_header.get(str(cell).strip(), -1))
         if found is not None:
-            text = str(name).strip()
-            none = text.lower() in {*MISSING_TEXT, "none", "no", "0", "control"}
-            by_trajectory.setdefault(found.trajectory, []).append(
-                (found.time, "" if none else text)
-            )
-    rows = []
-    for trajectory, own in by_trajectory.items():
-        own.sort()
-        start: float | None = None
-        for (time, name), (_, after) in zip(own, [*own[1:], (np.inf, "")]):
-            if name and start is None:
-                start = time
-            if name and after != name:
-                later = [t for t, _ in own if t > time]
-                rows.append((name, trajectory, start, later[0] if later else time))
-                start = None
-    columns = ["name", "trajectory", "start", "end"]
-    return pd.DataFrame(rows, columns=columns) if rows else None
+            says.setdefault(found.trajectory, {})[found.time] = stimulus_of(stimulus, str(name))
+    table = stimuli_by_time(says)
+    return table if len(table) else None
