@@ -213,7 +213,7 @@ def resolve_trajectory(name: object, numbering: dict[object, int]) -> int:
     return numbering[name]
 
 
-def note_strangers(
+def warn_of_unmeasured(
     trajectories: Sequence[object],
     n_measured: int,
     limits: tuple[TimeBound, TimeBound],

@@ -29,11 +29,11 @@ from asterism.data.known_paths import (
     TimeBound,
     check_consistency,
     check_inside,
-    note_strangers,
     parse_events,
     parse_intervals,
     resolve_trajectory,
     time_limits,
+    warn_of_unmeasured,
 )
 from asterism.data.labels import as_names, plain
 from asterism.data.measurements import (
@@ -140,15 +140,15 @@ def measured_values(
     return values
 
 
-#: columns by which most rows of a wide table are told apart, trajectory and time among them
-_TELLING = 30
+#: columns that are compared first: rows of a wide table mostly differ in trajectory or time
+_COMPARED_FIRST = 30
 
 
 def _note_repeated_rows(table: TableReader) -> None:
     """Point out rows that say exactly what an earlier row says."""
     frame = table.frame
     # rows that differ in their first columns differ
-    alike = frame.iloc[:, :_TELLING].astype(str).duplicated(keep=False).to_numpy()
+    alike = frame.iloc[:, :_COMPARED_FIRST].astype(str).duplicated(keep=False).to_numpy()
     repeated = table.rows[alike][frame[alike].astype(str).duplicated().to_numpy()]
     if not len(repeated):
         return
@@ -271,7 +271,7 @@ def read_frames(
     numbering: dict[object, int] = {name: i for i, name in enumerate(table.trajectories)}
     known_events = parse_events(events, numbering, problems, form.comma)
     known_intervals = parse_intervals(intervals, numbering, problems, form.comma)
-    note_strangers(list(numbering), len(table.trajectories), limits_given, problems)
+    warn_of_unmeasured(list(numbering), len(table.trajectories), limits_given, problems)
     if table.ends and limits_given[1] is None:
         limits_given = (limits_given[0], table.ends)
     for limit in limits_given:

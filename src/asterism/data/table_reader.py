@@ -141,7 +141,7 @@ class TableReader:
     def tell_commas(
         self, read: ReadNumbers, cells: NDArray[Any], column: str, at: IntArray | None = None
     ) -> None:
-        """Say what the commas of a column were taken for; refuse them where nobody can know."""
+        """Say what the commas of a column were taken for; refuse them where no cell settles it."""
         if not read.comma:
             return
         cell = str(cells[read.first]).strip()

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 
-#: joint states above which the generator is refused unless the caller asks for more
+#: joint states above which the generator (about 60 MB for 18 nodes of two states) is refused unless
+#: the caller asks for more
 JOINT_LIMIT = 2**18
 
 

@@ -22,7 +22,7 @@ from asterism.numerics.arrays import IntArray
 
 Parents = dict[str, tuple[str, ...]]
 
-#: edges of a graph made by name or at random
+#: edges of a graph made by name or at random: about a gigabyte of lists
 LARGEST_GRAPH = 10_000_000
 
 

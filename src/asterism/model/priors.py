@@ -29,6 +29,7 @@ Pair = tuple[str, str]
 
 PROGRESSIVE = "progressive"
 BY_NODE: Literal["by node"] = "by node"
+#: rates that differ from the usual one by more are not believed; see :func:`automatic_rate`
 _RUNAWAY = 10.0
 
 

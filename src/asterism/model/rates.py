@@ -151,7 +151,7 @@ def _checked_weights(parent: str, weights: Sequence[int]) -> Weights:
     return tuple(int(v) for v in values)
 
 
-#: no family may have more table entries than this; a summary of the parents needs far fewer
+#: no family may have more table entries than this (8 MB); a summary of the parents needs far fewer
 TABLE_LIMIT = 2**20
 
 #: relative disagreement up to which a given diagonal counts as minus the sum of its row

@@ -33,6 +33,7 @@ from asterism.model.priors import as_mask, names_transitions
 from asterism.model.rates import SummaryRates
 from asterism.numerics.arrays import BoolArray
 
+#: more labels than this are rather measurements: one parent more would mean 50 · 50² rates
 MAX_LABELS = 50
 
 #: what to do where the states of a node cannot be told

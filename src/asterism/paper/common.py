@@ -55,7 +55,7 @@ class SavedRows:
         whole = b""
         if self.path.exists():
             content = self.path.read_bytes()
-            # whoever was interrupted may have left half a line
+            # an interrupted run may have left half a line
             whole = content[: content.rfind(b"\n") + 1]
             if len(whole) < len(content):
                 write_atomically(self.path, lambda temporary: temporary.write_bytes(whole))

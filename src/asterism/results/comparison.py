@@ -113,7 +113,7 @@ def _rows(first: Run, other: Run, name: str) -> list[Edge]:
     shared = set(first.network.nodes) & set(other.network.nodes)
     found = []
     for parent, child in sorted(before.keys() | after.keys()):
-        # a pair that is not listed has no probability worth the name, where both runs know it
+        # where both runs know its nodes, a pair that is not listed was improbable
         unlisted = {
             "probability": 0.0 if {parent, child} <= shared else np.nan,
             "in_graph": False,

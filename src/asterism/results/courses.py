@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 DIMENSIONS = ("trajectory", "time", "node", "state")
 
-#: probabilities that a results folder keeps (8 bytes each before compression)
+#: probabilities that a results folder keeps: 40 MB before compression
 LARGEST = 5_000_000
 
-#: no trajectory is thinned below this many times
+#: no trajectory is thinned below this many times, which still draw a smooth curve
 FEWEST_TIMES = 25
 
 

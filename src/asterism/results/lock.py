@@ -106,7 +106,7 @@ def lock_of(path: Path) -> Path:
 
 def release(path: Path, handle: int) -> None:
     """Give a lock back that :func:`take` took."""
-    # unlinked while locked: whoever waits for this very file notices that it is gone
+    # unlinked while locked: another process that waits for this file notices that it is gone
     with suppress(OSError):
         path.unlink()
     os.close(handle)

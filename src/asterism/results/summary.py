@@ -260,7 +260,7 @@ def _required(run: Run) -> list[list[str]]:
 
 
 def _has_unclear_order(run: Run, node: str) -> bool:
-    """Of words in the order of the alphabet nobody can tell which is more."""
+    """Whether its states are words in alphabetical order, which need not be the order of more."""
     labels = [str(label) for label in run.network.states[node]]
     are_numbers = all(as_number(label) is not None for label in labels)
     return not are_numbers and labels == sorted(labels)
@@ -304,8 +304,8 @@ HIDDEN = frozenset(
     ]
 )
 
-#: flags that say how a command was to talk and where its results were to go
-TALK = frozenset({"name", "data", "output", "as_json", "quiet", "force", "title", "resume"})
+#: flags about messages and places of files, which do not change results
+BESIDES = frozenset({"name", "data", "output", "as_json", "quiet", "force", "title", "resume"})
 
 #: longer values are cut; run.json holds them in full
 LONGEST = 300
@@ -340,7 +340,7 @@ def _flags(command: dict[str, Any]) -> list[tuple[str, str]]:
     rows = []
     for name, value in command.items():
         left_open = value is None or value is False or value == []
-        if name not in TALK and not left_open:
+        if name not in BESIDES and not left_open:
             rows.append((f"--{name.replace('_', '-')}", _typed(value)))
     return rows
 
