@@ -76,42 +76,36 @@ def _node_record(
     problems: Problems,
 ) -> NodeMeasurements:
     """All rows of one node; a row of nan is not measured."""
-    trajectory, time, blocks = [], [], []
-    for d, table in enumerate(likelihoods):
-        if node not in table:
-            continue
-        block = np.asarray(table[node], dtype=np.float64)
+    blocks = {
+        d: np.asarray(table[node], dtype=np.float64)
+        for d, table in enumerate(likelihoods)
+        if node in table
+    }
+    for d, block in blocks.items():
         if block.ndim != 2 or len(block) != len(clock[d]):
             raise DataError(
                 f"trajectory {names[d]!r}, node {node!r}: the likelihoods have shape {block.shape} "
                 f"but there are {len(clock[d])} times; give one row per time, one column per state"
             )
-        keep = ~np.isnan(block).all(axis=1)
-        trajectory.append(np.full(int(keep.sum()), d, dtype=np.int64))
-        time.append(clock[d][keep])
-        blocks.append(block[keep])
-    width = {b.shape[1] for b in blocks} | ({len(states)} if states is not None else set())
+    width = {b.shape[1] for b in blocks.values()} | ({len(states)} if states is not None else set())
     if len(width) != 1:
         raise DataError(
             f"node {node!r}: the likelihoods have {sorted(width)} states; make them agree"
         )
-    number, matrix = np.concatenate(trajectory), np.concatenate(blocks)
-    _check(
-        node,
-        matrix,
-        np.arange(len(number), dtype=np.int64),
-        objects(names[int(d)] for d in number),
-        problems,
-    )
-    return NodeMeasurements(
-        number,
-        np.concatenate(time),
-        np.full(len(number), np.nan),
-        np.zeros(len(number), dtype=np.bool_),
-        np.arange(len(number), dtype=np.int64),
+    matrix = np.concatenate(list(blocks.values()))
+    n = len(matrix)
+    rows = NodeMeasurements(
+        np.repeat(np.array(list(blocks), dtype=np.int64), list(map(len, blocks.values()))),
+        np.concatenate([clock[d] for d in blocks]),
+        np.full(n, np.nan),
+        np.zeros(n, dtype=np.bool_),
+        np.arange(n),
         likelihood=matrix,
         states=None if states is None else tuple(states),
-    )
+    ).take(np.flatnonzero(~np.isnan(matrix).all(axis=1)))
+    assert rows.likelihood is not None
+    _check(node, rows.likelihood, rows.row, objects(names)[rows.trajectory], problems)
+    return rows
 
 
 def likelihoods_of_columns(

@@ -12,7 +12,6 @@ medium, light. Only its times are known.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data import columns
+from asterism.data.known_paths import groups, overlapping
 from asterism.data.labels import as_names, encode
-from asterism.data.measurements import Intervals, NodeMeasurements, objects
+from asterism.data.measurements import Intervals, NodeMeasurements, no_events, objects
 from asterism.data.numbers import MISSING_TEXT
 from asterism.data.problems import Problems
 from asterism.data.table_reader import TableReader
@@ -66,7 +66,12 @@ def read_interventions(
             row=int(table.rows[i]),
         )
     found = Intervals(d, node, begin, stop, state, table.rows)
-    _check_overlaps(found, trajectories, table)
+    for a, b in overlapping(found, groups(no_events(), found)):
+        table.tell(
+            f"rows {found.row[a]} and {found.row[b]}: both hold {found.node[a]!r} at time "
+            f"{found.start[b]:g}",
+            trajectory=trajectories[int(found.trajectory[a])],
+        )
     table.problems.raise_errors()
     return found
 
@@ -266,15 +271,3 @@ def inside(
             & (time <= interventions.end[i])
         )
     return found
-
-
-def _check_overlaps(found: Intervals, trajectories: Sequence[object], table: TableReader) -> None:
-    order = np.lexsort((found.start, found.node.astype(str), found.trajectory))
-    for a, b in pairwise(order):
-        same = found.trajectory[a] == found.trajectory[b] and found.node[a] == found.node[b]
-        if same and found.start[b] < found.end[a]:
-            table.tell(
-                f"rows {found.row[a]} and {found.row[b]}: both hold {found.node[a]!r} at time "
-                f"{found.start[b]:g}",
-                trajectory=trajectories[int(found.trajectory[a])],
-            )

@@ -9,7 +9,7 @@ Owns the start and end of each trajectory, and the check that everything lies be
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -97,12 +97,19 @@ def check_consistency(
     """Note every interval or event that contradicts another one."""
     if len(events) == 0 and len(intervals) == 0:
         return
-    group = _groups(events, intervals)
+    group = groups(events, intervals)
     event_group, interval_group = group[: len(events)], group[len(events) :]
     code = label_codes(np.concatenate([events.to, events.previous, intervals.state]), canonical)
     to, previous, state = np.split(code, [len(events), 2 * len(events)])
     order = np.lexsort((intervals.end, intervals.start, interval_group))
-    _check_overlaps(intervals, order, interval_group, state, trajectories, problems)
+    for a, b in overlapping(intervals, interval_group):
+        if state[a] != state[b]:
+            problems.add(
+                f"{intervals.node[b]!r} is said to be in {intervals.state[b]!r} from "
+                f"{intervals.start[b]:g}, while row {intervals.row[a]} says "
+                f"{intervals.state[a]!r} until {intervals.end[a]:g}",
+                **_place(intervals, b, trajectories),
+            )
     _check_repeated_events(events, event_group, trajectories, problems)
 
     def tell(bad: BoolArray, found: IntArray, message: str) -> None:
@@ -115,47 +122,35 @@ def check_consistency(
                 **_place(events, e, trajectories),
             )
 
-    starts, groups = intervals.start[order], interval_group[order]
-    begun = last_before(groups, starts, event_group, events.time, strict=True)
-    has = begun >= 0
-    i = order[np.maximum(begun, 0)] if len(order) else np.zeros(len(events), dtype=np.int64)
     if not len(order):
         return
+    starts, own = intervals.start[order], interval_group[order]
+    begun = last_before(own, starts, event_group, events.time, strict=True)
+    has = begun >= 0
+    i = order[np.maximum(begun, 0)]
     inside = has & (events.time < intervals.end[i])
     tell(inside, begun, "it is known to stay in")
     ending = has & (events.time == intervals.end[i])
     tell(ending & (previous >= 0) & (previous != state[i]), begun, "not from the state before:")
     tell(ending & (to == state[i]), begun, "it already is in")
-    at = last_before(groups, starts, event_group, events.time)
+    at = last_before(own, starts, event_group, events.time)
     j = order[np.maximum(at, 0)]
     opening = (at >= 0) & (intervals.start[j] == events.time) & (intervals.end[j] > events.time)
     tell(opening & (to != state[j]), at, "it is known to be in")
 
 
-def _check_overlaps(
-    intervals: Intervals,
-    order: IntArray,
-    group: IntArray,
-    state: IntArray,
-    trajectories: list[object],
-    problems: Problems,
-) -> None:
-    same = group[order][1:] == group[order][:-1]
-    if not (same & (intervals.start[order][1:] < intervals.end[order][:-1])).any():
+def overlapping(intervals: Intervals, group: IntArray) -> Iterator[tuple[int, int]]:
+    """Pairs of rows of one group of which the second begins before the first ends."""
+    start, end = intervals.start, intervals.end
+    order = np.lexsort((end, start, group))
+    one, other = order[:-1], order[1:]
+    if not ((group[one] == group[other]) & (start[other] < end[one])).any():
         return
-    longest = order[0] if len(order) else -1
+    longest = order[0]
     for i in order[1:]:
-        if group[i] != group[longest]:
-            longest = i
-            continue
-        if intervals.start[i] < intervals.end[longest] and state[i] != state[longest]:
-            problems.add(
-                f"{intervals.node[i]!r} is said to be in {intervals.state[i]!r} from "
-                f"{intervals.start[i]:g}, while row {intervals.row[longest]} says "
-                f"{intervals.state[longest]!r} until {intervals.end[longest]:g}",
-                **_place(intervals, i, trajectories),
-            )
-        if intervals.end[i] > intervals.end[longest]:
+        if group[i] == group[longest] and start[i] < end[longest]:
+            yield int(longest), int(i)
+        if group[i] != group[longest] or end[i] > end[longest]:
             longest = i
 
 
@@ -184,7 +179,7 @@ def _place(table: Events | Intervals, row: Any, trajectories: list[object]) -> d
     }
 
 
-def _groups(events: Events, intervals: Intervals) -> IntArray:
+def groups(events: Events, intervals: Intervals) -> IntArray:
     """One number per (trajectory, node), over the events and then the intervals."""
     trajectory = np.concatenate([events.trajectory, intervals.trajectory])
     node, names = pd.factorize(np.concatenate([events.node, intervals.node]))

@@ -250,15 +250,7 @@ class Observations:
         return tables.describe(self)
 
     def _repr_html_(self) -> str:
-        facts = [
-            (name, f"{len(table):,}")
-            for name, table in (
-                ("events", self.events),
-                ("intervals", self.intervals),
-                ("interventions", self.interventions),
-            )
-            if len(table)
-        ]
+        facts = [(f"{name}s", f"{n:,}") for name, n in self._known()]
         if self.n_trajectories:
             facts.insert(0, ("time", f"{self.start.min():g} to {self.end.max():g}"))
         rows = [
@@ -269,18 +261,20 @@ class Observations:
         return card(title, facts, ("node", "measurements"), rows, len(self.nodes))
 
     def __repr__(self) -> str:
-        parts = [counted(self.n_measurements, "measurement")]
-        if len(self.events):
-            parts.append(counted(len(self.events), "event"))
-        if len(self.intervals):
-            parts.append(counted(len(self.intervals), "interval"))
-        if len(self.interventions):
-            parts.append(counted(len(self.interventions), "intervention"))
+        parts = [
+            counted(n, name) for name, n in [("measurement", self.n_measurements), *self._known()]
+        ]
         shown = first_few(self.nodes)
         span = ""
         if self.n_trajectories:
             span = f", time {self.start.min():g} to {self.end.max():g} {self.time_unit}".rstrip()
         return f"<Observations: {self._size()} ({shown}), {', '.join(parts)}{span}>"
+
+    def _known(self) -> list[tuple[str, int]]:
+        """What else is known beside measurements, and how much of it."""
+        tables = ("event", self.events), ("interval", self.intervals)
+        listed = [*tables, ("intervention", self.interventions)]
+        return [(name, len(table)) for name, table in listed if len(table)]
 
     def _size(self) -> str:
         nodes = counted(len(self.nodes), "node")
