@@ -136,9 +136,9 @@ def _run_facts(comparison: Comparison, number: int) -> str:
     run = comparison.runs[number]
     n_edges = sum(map(len, run.network.parents.values()))
     facts = [counted(len(run.network.nodes), "node"), counted(n_edges, "edge")]
-    if run.observations is not None:
-        facts.append(counted(run.observations["trajectory"].nunique(), "trajectory"))
-        facts.append(counted(len(run.observations), "measurement"))
+    if sizes := run.sizes:
+        facts.append(counted(sizes["trajectories"], "trajectory"))
+        facts.append(counted(sizes["measurements"], "measurement"))
     if run.run.get("converged") is False:
         facts.append("not converged")
     return ", ".join(facts)

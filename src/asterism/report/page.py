@@ -91,7 +91,4 @@ def _facts(run: Run) -> list[tuple[str, str]]:
     if len(run.network.nodes) > 1:
         reached = "edges above the threshold" if run.learned else "edges"
         facts.append((reached, f"{sum(map(len, run.network.parents.values())):,}"))
-    if run.observations is not None:
-        facts.append(("trajectories", f"{run.observations['trajectory'].nunique():,}"))
-        facts.append(("measurements", f"{len(run.observations):,}"))
-    return facts
+    return [*facts, *((name, f"{n:,}") for name, n in run.sizes.items())]

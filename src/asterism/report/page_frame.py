@@ -180,21 +180,15 @@ def _model(run: Run) -> str:
 
 
 def _data(run: Run) -> str:
-    seen = run.observations
-    if seen is None or not len(seen):
+    seen, sizes = run.observations, run.sizes
+    if seen is None or not sizes:
         return ""
     unit = run.run.get("time_unit")
     first, last = float(seen["time"].min()), float(seen["time"].max())
     span = f"{first:g} to {last:g}{f' {unit}' if unit else ''}"
-    # a fit keeps the courses of the first trajectories only, but counts all
-    sizes = [run.run.get("n_measurements"), run.run.get("n_trajectories")]
-    n_seen, n_trajectories = (
-        size if isinstance(size, int) else known
-        for size, known in zip(sizes, (len(seen), seen["trajectory"].nunique()))
-    )
     return (
-        f"The data were {counted(n_seen, 'measurement')} in "
-        f"{counted(n_trajectories, 'trajectory')}, at times from {span}."
+        f"The data were {counted(sizes['measurements'], 'measurement')} in "
+        f"{counted(sizes['trajectories'], 'trajectory')}, at times from {span}."
     )
 
 

@@ -163,6 +163,19 @@ class Run:
         return settings.get(name) if isinstance(settings, dict) else None
 
     @property
+    def sizes(self) -> dict[str, int]:
+        """Numbers of trajectories and measurements that were read; nothing where none are known.
+
+        A fit keeps the measurements of its first trajectories only, but its record counts all.
+        """
+        seen = self.observations
+        if seen is None or not len(seen):
+            return {}
+        known = {"trajectories": seen["trajectory"].nunique(), "measurements": len(seen)}
+        counts = {name: self.run.get(f"n_{name}") for name in known}
+        return known | {name: n for name, n in counts.items() if isinstance(n, int)}
+
+    @property
     def not_scored(self) -> list[str]:
         """Nodes for which the search had no time; nothing is known about the edges into them."""
         names = self.run.get("not_scored")

@@ -139,12 +139,9 @@ def _added(run: Run) -> list[str]:
 
 def _what(run: Run) -> str:
     data = ""
-    if run.observations is not None and len(run.observations):
-        n_trajectories = run.observations["trajectory"].nunique()
-        data = (
-            f"From {counted(len(run.observations), 'measurement')} in "
-            f"{counted(n_trajectories, 'trajectory')}, "
-        )
+    if sizes := run.sizes:
+        n_seen, n_trajectories = sizes["measurements"], sizes["trajectories"]
+        data = f"From {counted(n_seen, 'measurement')} in {counted(n_trajectories, 'trajectory')}, "
     if len(run.network.nodes) == 1:
         name = run.network.nodes[0]
         text = f"{data}the {'rates' if run.learned else 'courses'} of {name} were " + (
