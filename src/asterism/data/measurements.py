@@ -251,16 +251,9 @@ def wide_frame(observations: Observations) -> pd.DataFrame:
         "trajectory": _named(observations, kept["trajectory"].to_numpy()),
         "time": kept["time"].to_numpy(),
     }
-    n_rows = len(kept)
     for node, record in records.items():
-        rows = rows_of[_layout(record)]
-        # an integer cannot be missing
-        kind = record.value.dtype if len(rows) == n_rows else np.result_type(record.value, float)
-        column: NDArray[Any] = np.empty(n_rows, dtype=kind)
-        if len(rows) < n_rows:
-            column[:] = np.nan
-        column[rows] = record.value
-        data[node] = column
+        column = pd.Series(record.value, index=rows_of[_layout(record)])
+        data[node] = column.reindex(range(len(kept))).to_numpy()
     name = exact_column(observations)
     if name is not None:
         data[name] = ~kept["noisy"].to_numpy()
@@ -295,10 +288,6 @@ def long_frame(observations: Observations) -> pd.DataFrame:
         pieces.append(pd.DataFrame(piece))
     if not pieces:
         return pd.DataFrame({"trajectory": [], "time": [], "node": [], "value": []})
-    if any(p["value"].dtype == object for p in pieces if "value" in p):
-        for p in pieces:
-            if "value" in p:
-                p["value"] = p["value"].astype(object)
     return pd.concat(pieces, ignore_index=True)
 
 
