@@ -189,10 +189,7 @@ def checked_states(node: str, states: Sequence[Label]) -> tuple[Label, ...]:
 
 def state_index(node: str, states: Sequence[Label], label: Label) -> int:
     """The number of the state called ``label``, however it is spelled."""
-    index = int(encode([plain(label)], states)[0])
-    if index >= 0:
-        return index
-    raise DataError(unknown_state(node, states, label))
+    return int(state_indices(node, states, [label])[0])
 
 
 def state_indices(node: str, states: Sequence[Label], labels: Any) -> IntArray:
