@@ -182,8 +182,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=-1, help="threads; results do not depend on it")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
-    for row in options.rows:
-        for i in range(options.sets):
+    for i in range(options.sets):  # so that an interrupted run has something of every row
+        for row in options.rows:
             rows.append(measure(row, options.first + i, i % 2 == 1, options.jobs))
             print(rows[-1], flush=True)
             frame = pd.DataFrame(rows)

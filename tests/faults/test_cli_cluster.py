@@ -85,9 +85,12 @@ def test_a_scheduler_without_workers_is_refused(data: Path, scheduler: str, tmp_
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("address", ["nonsense", "tcp://127.0.0.1:9"])
-def test_no_scheduler_is_a_usage_error(address: str, data: Path, tmp_path: Path) -> None:
-    assert_unusable(address, data, tmp_path / "RUN", "No scheduler answers at")
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [("nonsense", "write its host and port"), ("tcp://127.0.0.1:9", "No scheduler answers at")],
+)
+def test_no_scheduler_is_a_usage_error(address: str, why: str, data: Path, tmp_path: Path) -> None:
+    assert_unusable(address, data, tmp_path / "RUN", why)
 
 
 def test_a_lost_cluster_leaves_the_journal(

@@ -22,6 +22,8 @@ VALID = (
 )
 #: a line cut and doubled: C is x and y at one time, which only inference finds out
 CONTRADICTION = VALID.replace("2,1,on,", "2,1,on,,y\n2,1,on,")
+# one trajectory is a single moment, to which no other can be moved
+ONE_MOMENT = "trajectory,time,A,B\n0,0,on,on\n1,0,on,off\n1,1,off,é\n"
 ODD = st.sampled_from(
     [",", ";", "\t", '"', "'", "\n", "\r", "\r\n", "\0", "\ufeff", " ", "-", "1e999", "nan", "inf",
      "NA", "time", "trajectory", "node", "value", "state", "p_0", "é", "基", "\U0001f9ec", "\u2028",
@@ -111,6 +113,7 @@ def test_check_never_breaks(text: str) -> None:
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.one_of(mangled(), plausible()))
 @example(CONTRADICTION)
+@example(ONE_MOMENT)
 def test_learn_never_breaks(text: str) -> None:
     learned = assert_sound_outcome(
         ["learn", "--max-parents", "1", "--max-sweeps", "2", "--method", "star"],

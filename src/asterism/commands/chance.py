@@ -27,7 +27,7 @@ from asterism.errors import AsterismError, DataError, counted
 from asterism.learning.held_out import anew
 from asterism.learning.search.screening import pair_gains
 from asterism.model.emissions import Joint
-from asterism.numerics.arrays import FloatArray
+from asterism.numerics.arrays import BoolArray, FloatArray
 from asterism.numerics.resources import current_limit
 from asterism.results.ranking import ranked
 
@@ -85,8 +85,10 @@ def chance_of(
     def searched(i: int) -> FloatArray:
         orders = orders_of(data, np.random.default_rng([seed, i]))
         every = values(reordered(data, orders))
-        # of the nodes that stay together in no trajectory
-        apart = [v for pair, v in every.items() if not np.any(orders[pair[0]] == orders[pair[1]])]
+        # of the nodes that stay together in no trajectory that lasts
+        lasts = _lasts(data) if data.n_trajectories > 1 else slice(None)
+        moved = {node: own[lasts] for node, own in orders.items()}
+        apart = [v for pair, v in every.items() if not np.any(moved[pair[0]] == moved[pair[1]])]
         return np.array(apart or list(every.values()))
 
     found = []
@@ -188,10 +190,21 @@ def _gains(learner: StructureLearner) -> Callable[[Observations], Values]:
 def orders_of(data: Observations, rng: np.random.Generator) -> dict[str, Any]:
     """Of every node the new places of its trajectories, or of a single one a shift in rows."""
     if data.n_trajectories > 1:
-        return {node: rng.permutation(data.n_trajectories) for node in data.measurements}
+        # values of a moment and of a course cannot change places
+        groups = [np.flatnonzero(_lasts(data) == lasts) for lasts in (True, False)]
+        places = np.argsort(np.concatenate(groups))
+        return {
+            node: np.concatenate([rng.permutation(group) for group in groups])[places]
+            for node in data.measurements
+        }
     return {
         node: rng.integers(1, max(2, len(record)), 1) for node, record in data.measurements.items()
     }
+
+
+def _lasts(data: Observations) -> BoolArray:
+    """(D,) whether a trajectory has more than one moment."""
+    return data.end > data.start
 
 
 def reordered(data: Observations, orders: Mapping[str, Any]) -> Observations:
@@ -206,8 +219,9 @@ def reordered(data: Observations, orders: Mapping[str, Any]) -> Observations:
 def _moved(record: NodeMeasurements, target: Any, data: Observations) -> NodeMeasurements:
     """Every trajectory's rows in another trajectory, its times stretched to fit."""
     trajectory = target[record.trajectory].astype(np.int64)
-    start, length = data.start, np.maximum(data.end - data.start, 1e-300)
-    share = (record.time - start[record.trajectory]) / length[record.trajectory]
+    start, length = data.start, data.end - data.start
+    own = np.where(_lasts(data), length, 1.0)[record.trajectory]
+    share = (record.time - start[record.trajectory]) / own
     time = start[trajectory] + share * length[trajectory]
     order = np.lexsort((time, trajectory))
     return replace(record.take(order), trajectory=trajectory[order], time=time[order])
