@@ -206,6 +206,39 @@ def test_rankings_find_a_driver() -> None:
         assert matrix.to_numpy().max() == matrix.loc["a", "b"]
 
 
+def made_and_decaying(seed: int) -> list[pd.DataFrame]:
+    """Series of a, b and c at even times: b is made as a says and decays, c is on its own."""
+    rng = np.random.default_rng(seed)
+    series = []
+    for _ in range(5):
+        a, c = np.cumsum(rng.normal(size=(2, 30)), axis=1)
+        b = np.zeros(30)
+        for i in range(29):
+            b[i + 1] = b[i] + 2.0 * (1.5 * a[i] - 0.1 * b[i]) + 0.1 * rng.normal()
+        times = pd.Index(2.0 * np.arange(30.0), name="time")
+        series.append(pd.DataFrame({"a": a, "b": b, "c": c}, index=times))
+    return series
+
+
+def test_a_forest_of_derivatives_finds_what_makes_a_slow_gene() -> None:
+    series = made_and_decaying(0)
+    matrix = dream4.dynamic_forest(series, n_trees=50)
+    assert np.all(np.diag(matrix) == 0.0)
+    assert matrix.to_numpy().max() == matrix.loc["a", "b"]
+    # in what unit time is measured does not matter
+    in_hours = [own.set_axis(own.index / 60.0) for own in series]
+    np.testing.assert_allclose(dream4.dynamic_forest(in_hours, n_trees=50), matrix, rtol=1e-6)
+
+
+def test_decay_rates_are_those_of_exponential_decay() -> None:
+    time = pd.Index(np.linspace(0.0, 10.0, 21))
+    zero = np.zeros(21)  # the lowest value, towards which the others decay
+    falls, rises = np.exp(-0.3 * time), np.exp(0.2 * time) / 10.0
+    slow = pd.DataFrame({"x": np.exp(-0.1 * time), "y": rises, "z": zero}, index=time)
+    fast = pd.DataFrame({"x": falls, "y": 1.0 + zero, "z": zero}, index=time)
+    np.testing.assert_allclose(dream4.decay_rates([slow, fast]), [0.3, 0.2, 0.0], atol=1e-12)
+
+
 def test_random_rankings_score_by_chance() -> None:
     scores = dream4.random_scores([("a", "b"), ("b", "c")], ["a", "b", "c"], n=400)
     assert scores["auroc"] == pytest.approx(0.5, abs=4 * scores["auroc_se"] / 20)
