@@ -3,6 +3,9 @@
 The pass takes the chance of every move within each length of gap, so that it serves all kinds of
 moves. EM is for levels with normal, Student's t or Poisson noise, drawn anew or climbed step by
 step (``levels.py``, ``level_moves.py``; tests/reference has a slow version).
+
+All is spelled out number by number. Sums, products and copies of whole arrays took numba three
+times as long to compile, and the first run waits for that.
 """
 
 from __future__ import annotations
@@ -47,18 +50,22 @@ def level_pass(log_likelihood, moves, which, is_first, initial, posterior, pairs
             forward[i, x] /= norm
         scale[i] = norm
         by_row[i] = math.log(norm) + top
-    pairs[:] = 0.0
-    backward = np.ones(size)
+    for u in range(len(moves)):
+        for a in range(size):
+            for x in range(size):
+                pairs[u, a, x] = 0.0
+    backward = np.empty(size)
     ahead = np.empty(size)
+    for x in range(size):
+        backward[x] = 1.0
     for i in range(n - 1, -1, -1):
         for x in range(size):
             posterior[i, x] = forward[i, x] * backward[x]
             ahead[x] = likelihood[i, x] * backward[x] / scale[i]
-        if is_first[i]:
-            backward[:] = 1.0
-            continue
         for a in range(size):
-            backward[a] = 0.0
+            backward[a] = 1.0 if is_first[i] else 0.0
+            if is_first[i]:
+                continue
             for x in range(size):
                 pairs[which[i], a, x] += forward[i - 1, a] * ahead[x]
                 backward[a] += moves[which[i], a, x] * ahead[x]
@@ -82,134 +89,165 @@ def _density(y, mean, scale, df):
     return constant - 2.0 * half * math.log(math.hypot(1.0, z / math.sqrt(df))) - math.log(scale)
 
 
-@inner(allocates=True)
-def _step_chances(gaps, up, down, longest):
-    """The speed of steps; chances of m steps in every gap; where m steps lead."""
-    size = len(up) + 1
-    step = np.zeros((size, size))
-    for i in range(size - 1):
-        step[i, i + 1], step[i + 1, i] = up[i], down[i]
-    speed = 0.0
-    for i in range(size):
-        speed = max(speed, 1.2 * step[i].sum())
-    step /= speed
-    for i in range(size):
-        step[i, i] = 1.0 - step[i].sum()
-    largest = min(speed * gaps.max(), longest)
-    most = int(largest + 6.0 * math.sqrt(largest) + 8.0)
-    chances = np.empty((len(gaps), most))
-    powers = np.zeros((most, size, size))
-    powers[0] = np.eye(size)
-    for u in range(len(gaps)):
-        mean = min(speed * gaps[u], longest)
-        chances[u, 0] = math.exp(-mean)
-        for m in range(1, most):
-            chances[u, m] = chances[u, m - 1] * mean / m
-    for m in range(1, most):
-        for a in range(size):
-            for c in range(size):
-                for b in range(size):
-                    powers[m, a, b] += powers[m - 1, a, c] * step[c, b]
-    return speed, chances, powers
+@kernel
+def moves_within(gaps, group, initial, rates, redrawn, longest, moves, chances, powers):
+    """Chances of moves within every gap, written to ``moves`` (U, S, S).
 
-
-@inner(allocates=True)
-def _moves_within(gaps, group, initial, rates, redrawn, longest):
-    """Chances of moves (U, S, S) within every gap; and what :func:`_step_chances` says of steps."""
+    For levels that are climbed, returned: the speed of steps, and how many of them in a gap are
+    looked at. Written: the ``chances`` (U, M) of m steps in a gap, and the ``powers`` (M, S, S):
+    where m steps lead.
+    """
     size = initial.shape[1]
-    moves = np.zeros((len(gaps), size, size))
-    speed, chances, powers = 0.0, np.empty((1, 1)), np.empty((1, 1, 1))
-    if not redrawn:
-        speed, chances, powers = _step_chances(gaps, rates[0], rates[1], longest)
-    for u in range(len(gaps)):
-        if redrawn:
+    if redrawn:
+        for u in range(len(gaps)):
             stay = math.exp(-rates[group[u], 0] * gaps[u])
             for a in range(size):
                 for b in range(size):
                     moves[u, a, b] = (1.0 - stay) * initial[group[u], b]
                 moves[u, a, a] += stay
-            continue
-        for m in range(len(powers)):
+        return 0.0, 0
+    speed, largest = 0.0, 0.0
+    for i in range(size):
+        down = rates[1, i - 1] if i > 0 else 0.0
+        up = rates[0, i] if i < size - 1 else 0.0
+        speed = max(speed, 1.2 * (down + up))
+    for u in range(len(gaps)):
+        largest = max(largest, gaps[u])
+    largest = min(speed * largest, longest)
+    most = int(largest + 6.0 * math.sqrt(largest) + 8.0)
+    for a in range(size):
+        down = rates[1, a - 1] / speed if a > 0 else 0.0
+        up = rates[0, a] / speed if a < size - 1 else 0.0
+        for b in range(size):
+            powers[0, a, b] = 1.0 if a == b else 0.0
+            powers[1, a, b] = 0.0
+            if b == a - 1:
+                powers[1, a, b] = down
+            elif b == a + 1:
+                powers[1, a, b] = up
+        powers[1, a, a] = 1.0 - (down + up)
+    for m in range(2, most):
+        for a in range(size):
+            for b in range(size):
+                led = 0.0
+                for c in range(size):
+                    led += powers[m - 1, a, c] * powers[1, c, b]
+                powers[m, a, b] = led
+    for u in range(len(gaps)):
+        mean = min(speed * gaps[u], longest)
+        chance = math.exp(-mean)
+        for m in range(most):
+            if m > 0:
+                chance = chance * mean / m
+            chances[u, m] = chance
             for a in range(size):
                 for b in range(size):
-                    moves[u, a, b] += chances[u, m] * powers[m, a, b]
-    return moves, speed, chances, powers
+                    before = moves[u, a, b] if m > 0 else 0.0
+                    moves[u, a, b] = before + chance * powers[m, a, b]
+    return speed, most
 
 
-@kernel
-def moves_within(gaps, group, initial, rates, redrawn, longest):
-    """The same for Python to call, chances only."""
-    return _moves_within(gaps, group, initial, rates, redrawn, longest)[0]
+@inner
+def _improved_steps(speed, most, chances, powers, pairs, slowest, fastest, room, rates, found):
+    """One EM step over the steps, those that stay included (``Stepwise.improved``).
 
-
-@inner(allocates=True)
-def _improved_steps(speed, chances, powers, pairs, slowest, fastest, rates, found):
-    """One EM step over the steps, those that stay included (``Stepwise.improved``)."""
-    most, size = powers.shape[0], powers.shape[1]
-    after, total = np.zeros((size, size)), np.zeros((size, size))
+    ``room`` (4, S, S) is to write in.
+    """
+    size = powers.shape[1]
+    for k in range(4):
+        for a in range(size):
+            for b in range(size):
+                room[k, a, b] = 0.0
+    # what led to a step is in the first two places of the room, with what follows in the others:
+    # of this number of steps, and of the number before
     for m in range(most - 1, 0, -1):
-        moved = after @ np.ascontiguousarray(powers[1].T)
+        now, before = m % 2, 1 - m % 2
+        for a in range(size):
+            for b in range(size):
+                led = 0.0
+                for c in range(size):
+                    led += room[before, a, c] * powers[1, b, c]
+                room[now, a, b] = led
         for u in range(len(pairs)):
-            moved += chances[u, m] * pairs[u]
-        after = moved
-        total = after + np.ascontiguousarray(powers[1].T) @ total
-    steps = powers[1] * total
+            for a in range(size):
+                for b in range(size):
+                    room[now, a, b] += chances[u, m] * pairs[u, a, b]
+        for a in range(size):
+            for b in range(size):
+                follows = 0.0
+                for c in range(size):
+                    follows += powers[1, c, a] * room[2 + before, c, b]
+                room[2 + now, a, b] = room[now, a, b] + follows
     for i in range(size):
-        found[2, i] = max(steps[i].sum(), 1e-9) / speed
+        made = 0.0
+        for b in range(size):
+            # the last number of steps was one
+            room[3, i, b] *= powers[1, i, b]
+            made += room[3, i, b]
+        found[2, i] = max(made, 1e-9) / speed
     for i in range(size - 1):
         for way in range(2):
-            climbs = steps[i, i + 1] if way == 0 else steps[i + 1, i]
+            climbs = room[3, i, i + 1] if way == 0 else room[3, i + 1, i]
             made = found[2, i + way] * speed
             found[way, i] = climbs
             rate = speed * (climbs + 0.05) / (made + 0.1)
             rates[way, i] = min(max(rate, slowest), fastest)
 
 
-@inner(allocates=True)
-def _improved_redraws(gaps, which, group, pairs, begun, first, initial, rates, found):
+@inner
+def _improved_redraws(gaps, which, group, pairs, begun, first, initial, rates, weights, found):
     """One EM step of levels that are drawn anew, in each group of gaps by itself.
 
-    Trajectories begin in the group ``first``, in the levels ``begun``.
+    Trajectories begin in the group ``first``, in the levels ``begun``; ``weights`` (S,) is to
+    write in.
     """
     size = initial.shape[1]
     for g in range(len(initial)):
-        weights, rate = np.zeros(size), rates[g, 0]
-        redraws, drawn, exposure = 0.0, 0.0, 0.0
+        rate, redraws, drawn, exposure = rates[g, 0], 0.0, 0.0, 0.0
+        for x in range(size):
+            weights[x] = 0.0
         for u in range(len(gaps)):
             if group[u] != g:
                 continue
             own = 0.0
             leave = -math.expm1(-rate * gaps[u])
             for x in range(size):
-                moved = pairs[u, :, x].sum() * leave * initial[g, x]
+                moved = 0.0
+                for a in range(size):
+                    moved += pairs[u, a, x]
+                moved *= leave * initial[g, x]
                 weights[x] += moved
                 own += moved
             redraws += own
             if gaps[u] > 0.0:
                 # a gap with a redraw had on average so many of them
                 drawn += own * rate * gaps[u] / leave
-        if g == first:
-            weights += begun
-            redraws += begun.sum()
         for i in range(len(which)):
             if group[which[i]] == g:
                 exposure += gaps[which[i]]
+        total, starts = 0.0, 0.0
         for x in range(size):
+            if g == first:
+                weights[x] += begun[x]
+                starts += begun[x]
             initial[g, x] = max(weights[x], 1e-6)
-        initial[g] /= initial[g].sum()
+            total += initial[g, x]
+        for x in range(size):
+            initial[g, x] /= total
         if exposure > 0.0:
             rates[g, 0] = min(max(drawn / exposure, 1e-3), 1e3)
-        found[g, 0] = redraws
+        found[g, 0] = redraws + starts
 
 
-@inner(allocates=True)
-def _improved_levels(values, posterior, means, scale, shared, df, least_share, smallest):
-    """One EM step of means and scales, in place; outliers of heavy tails weigh less."""
-    size = len(means)
-    squares, weight = np.zeros(size), np.zeros(size)
-    heavy = np.empty(len(values))
-    for x in range(size):
-        sum_w, sum_y = 0.0, 0.0
+@inner
+def _improved_levels(values, posterior, means, scale, shared, df, least_share, smallest, heavy):
+    """One EM step of means and scales, in place; outliers of heavy tails weigh less.
+
+    ``heavy`` (n,) is to write in.
+    """
+    squares, weight = 0.0, 0.0
+    for x in range(len(means)):
+        sum_w, sum_y, own_squares, own_weight = 0.0, 0.0, 0.0, 0.0
         for i in range(len(values)):
             heavy[i] = posterior[i, x]
             if df > 0.0:
@@ -220,26 +258,30 @@ def _improved_levels(values, posterior, means, scale, shared, df, least_share, s
         if sum_w > 0.0:
             means[x] = sum_y / sum_w
         for i in range(len(values)):
-            squares[x] += heavy[i] * (values[i] - means[x]) ** 2
-            weight[x] += posterior[i, x]
-    if df == COUNTS:  # a mean of exactly zero would forbid every later count
-        for x in range(size):
+            away = values[i] - means[x]
+            own_squares += heavy[i] * (away * away)
+            own_weight += posterior[i, x]
+        squares += own_squares
+        weight += own_weight
+        if df == COUNTS:  # a mean of exactly zero would forbid every later count
             means[x] = max(means[x], smallest)
-    elif smallest > 0.0:
-        apart = least_share * (means.max() - means.min())
+        elif smallest > 0.0 and not shared and own_weight > 0.0:
+            scale[x] = math.sqrt(own_squares / own_weight)
+    if df == COUNTS or smallest <= 0.0:
+        return
+    low, high = means[0], means[0]
+    for x in range(len(means)):
+        low, high = min(low, means[x]), max(high, means[x])
+    for x in range(len(means)):
         if shared:
-            scale[:] = max(math.sqrt(squares.sum() / weight.sum()), smallest, apart)
-            return
-        for x in range(size):
-            if weight[x] > 0.0:
-                scale[x] = math.sqrt(squares[x] / weight[x])
-            scale[x] = max(scale[x], smallest, apart)
+            scale[x] = math.sqrt(squares / weight)
+        scale[x] = max(scale[x], smallest, least_share * (high - low))
 
 
 @kernel
 def climb_levels(
     values, gaps, which, group, is_first, means, scale, shared, df, learn, initial, rates, redrawn,
-    max_steps, few_steps, tolerance, least_share, bounds, stop, found,
+    max_steps, few_steps, tolerance, least_share, bounds, stop, found, room,
 ):  # fmt: skip
     """EM of the levels of one node (``levels.climb``): ln likelihood, and weights of levels.
 
@@ -247,38 +289,56 @@ def climb_levels(
     ``means``, ``scale`` (one per level), ``initial`` (one row per group) and ``rates`` are changed;
     ``found`` is what the moves remember of the last step. With ``redrawn`` levels are drawn anew
     from ``initial`` at rate ``rates[g, 0]``, else climbed. ``bounds``: the longest gap in steps,
-    the slowest and the fastest step, the smallest scale, or mean of counts.
+    the slowest and the fastest step, the smallest scale, or mean of counts. ``room`` are the last
+    three arguments of :func:`moves_within`.
     """
     n, size = len(values), len(means)
+    moves, chances, powers = room
     logs, posterior = np.empty((n, size)), np.empty((n, size))
-    pairs = np.empty((len(gaps), size, size))
+    pairs, small = np.empty((len(gaps), size, size)), np.empty((4, size, size))
+    begun, weights, heavy = np.empty(size), np.empty(size), np.empty(n)
     first = group[which[0]]
     before = total = -np.inf
     for step in range(max_steps):
         if step >= few_steps and stop[0]:
             break
-        moves, speed, chances, powers = _moves_within(
-            gaps, group, initial, rates, redrawn, bounds[0]
+        speed, most = moves_within(
+            gaps, group, initial, rates, redrawn, bounds[0], moves, chances, powers
         )
         for i in range(n):
             for x in range(size):
                 logs[i, x] = _density(values[i], means[x], scale[x], df)
-        total = level_pass(logs, moves, which, is_first, initial[first], posterior, pairs).sum()
+        by_row = level_pass(logs, moves, which, is_first, initial[first], posterior, pairs)
+        total = 0.0
+        for i in range(n):
+            total += by_row[i]
         if total - before < tolerance * (1.0 + abs(total) * 1e-3):
             break
         before = total
-        begun = np.zeros(size)
-        for i in range(n):
-            if is_first[i]:
-                begun += posterior[i]
+        for x in range(size):
+            begun[x] = 0.0
+            for i in range(n):
+                if is_first[i]:
+                    begun[x] += posterior[i, x]
         if redrawn:
-            _improved_redraws(gaps, which, group, pairs, begun, first, initial, rates, found)
+            _improved_redraws(
+                gaps, which, group, pairs, begun, first, initial, rates, weights, found
+            )
         else:
-            _improved_steps(speed, chances, powers, pairs, bounds[1], bounds[2], rates, found)
-            initial[0] = (begun + 0.5) / (begun + 0.5).sum()
+            _improved_steps(
+                speed, most, chances, powers, pairs, bounds[1], bounds[2], small, rates, found
+            )
+            starts = 0.0
+            for x in range(size):
+                starts += begun[x] + 0.5
+            for x in range(size):
+                initial[0, x] = (begun[x] + 0.5) / starts
         if learn:
-            _improved_levels(values, posterior, means, scale, shared, df, least_share, bounds[3])
-    levels = np.zeros(size)
-    for i in range(n):
-        levels += posterior[i]
-    return total, levels
+            _improved_levels(
+                values, posterior, means, scale, shared, df, least_share, bounds[3], heavy
+            )
+    for x in range(size):
+        weights[x] = 0.0
+        for i in range(n):
+            weights[x] += posterior[i, x]
+    return total, weights

@@ -51,9 +51,18 @@ class MoveArrays(NamedTuple):
         """(U, S, S) chances of moves within each length of gap."""
         from asterism.learning._level_pass import moves_within
 
+        room = self.room()
         own = (self.gaps, self.group, self.initial, self.rates, self.redrawn)
-        result: FloatArray = moves_within(*own, _MOST_STEPS)
-        return result
+        moves_within(*own, _MOST_STEPS, *room)
+        return room[0]
+
+    def room(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """For the chances of moves in each gap, of so many steps in it, and where they lead."""
+        size = self.initial.shape[1]
+        most = 1 if self.redrawn else int(_MOST_STEPS + 6.0 * np.sqrt(_MOST_STEPS) + 8.0)
+        shapes = ((len(self.gaps), size, size), (len(self.gaps), most), (most, size, size))
+        moves, chances, powers = (np.empty(shape) for shape in shapes)
+        return moves, chances, powers
 
 
 @dataclass(frozen=True)

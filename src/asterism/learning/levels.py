@@ -419,7 +419,7 @@ def em(
         *(rows.values, own.gaps, own.which, own.group, rows.is_first, means, scale, shared),
         *(COUNTS if counts else getattr(emission, "df", NORMAL), emission.learn, own.initial),
         *(own.rates, own.redrawn, max_steps, _FEW_STEPS, _TOLERANCE, _LEAST_SHARE),
-        *(np.array([*STEP_BOUNDS, smallest]), limit.flag, found),
+        *(np.array([*STEP_BOUNDS, smallest]), limit.flag, found, own.room()),
     )
     limit.stops()
     changes: dict[str, Any] = {"means": tuple(means.tolist())}

@@ -191,7 +191,7 @@ def _solve_family(
     n_trajectories = block_starts.shape[0] - 1
     previous = math.inf
     score = -math.inf
-    may_jump = False  # only after two plain updates
+    may_jump = bool(False)  # only after two plain updates
     remember_rates(n_configurations * rows, family.rates, family.logs)
     for iteration in range(rule.max_iterations):
         for i in range(n_configurations * size):
