@@ -500,7 +500,8 @@ def _of(name: str) -> tuple[Any, LearnedNode]:
 def test_distance_and_trusted_range(name: str) -> None:
     emission, node = _of(name)
     at = emission_fit.coordinates(emission, node)
-    low, high = emission_fit.trusted_range(emission, at, node)
+    found = emission_fit.described(emission, node)
+    low, high = found["low"], found["high"]
     assert (low < at).all()
     assert (high > at).all()
     if name == "Categorical":
@@ -538,15 +539,17 @@ def test_entries_of_a_confusion_matrix_that_start_at_zero_stay() -> None:
     total = np.array([count[:3].sum()] * 3 + [count[3:].sum()] * 2)
     np.testing.assert_allclose(information, 4.0 * total)
     np.testing.assert_allclose(slopes, 2.0 * (count - total * at**2) / at)
-    redundant = emission_fit.reference_coordinates(emission, node)
-    assert redundant.tolist() == [False, True, False, False, True]
+    assert [one.tolist() for one in _rows(emission, node)] == [[0, 1, 2], [3, 4]]
     turned = am.Categorical(((0.0, 0.6, 0.4), (1.0, 0.0, 0.0), (0.2, 0.7, 0.1)), learn=True)
     other = replace(node, start=turned)
-    redundant = emission_fit.reference_coordinates(turned, other)
-    assert redundant.tolist() == [True, False, False, True, False]
+    assert [one.tolist() for one in _rows(turned, other)] == [[0, 1], [2, 3, 4]]
     assert emission_fit.root_score(
         np.array([2.0, 1.0]), np.array([4.0, 4.0]), np.array([0.25, 0.0])
     ).tolist() == [2.0 * (2.0 - 1.0) / 0.5, 0.0]
+
+
+def _rows(emission: Any, node: LearnedNode) -> list[Any]:
+    return emission_fit.rows_of(emission_fit.described(emission, node))
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -746,7 +749,7 @@ def test_without_points_the_statistics_are_the_same() -> None:
     np.testing.assert_array_equal(one.transitions, other.transitions)
     assert one.points.any()
     assert not other.points.any()
-    assert not other.initial.any()
+    np.testing.assert_array_equal(one.initial, other.initial)
 
 
 def test_nodes_without_parents_need_no_messages() -> None:

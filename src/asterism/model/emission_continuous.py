@@ -42,9 +42,6 @@ class Continuous(Emission):
         """Refused: there are no states."""
         _refuse()
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": "continuous"}
-
 
 def _refuse() -> NoReturn:
     raise ModelError(

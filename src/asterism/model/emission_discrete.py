@@ -88,14 +88,6 @@ class Categorical(Emission):
         fitted = np.where(free & (total > 0.0), counts / np.where(total > 0.0, total, 1.0), old)
         return replace(self, confusion=tuple(map(tuple, fitted)))
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": "categorical",
-            "confusion": [list(row) for row in self.confusion],
-            "learn": self.learn,
-            "labels": None if self.labels is None else list(self.labels),
-        }
-
     def _reported(self, states: Sequence[Any] | None) -> Sequence[Any]:
         n_columns = len(self.confusion[0])
         if self.labels is not None:
@@ -123,9 +115,6 @@ class Exact(Emission):
         reported: Values = label_array(states)[state_indices]
         return reported
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": "exact"}
-
 
 @dataclass(frozen=True)
 class Likelihood(Emission):
@@ -152,9 +141,6 @@ class Likelihood(Emission):
             "Likelihood only reads ready-made likelihoods and cannot simulate measurements; "
             "use Gaussian, Poisson, Categorical, Exact or Threshold."
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": "likelihood"}
 
 
 def _numbers_of(values: Values, known: Sequence[Any]) -> IntArray:

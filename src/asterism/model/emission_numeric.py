@@ -159,12 +159,6 @@ class Gaussian(Emission):
             scale = (float(scale),) * len(means)
         return replace(self, means=as_tuple(means), scale=scale, levels=None)
 
-    def to_dict(self) -> dict[str, Any]:
-        scale = list(self.scale) if isinstance(self.scale, tuple) else self.scale
-        means = None if self.means is None else list(self.means)
-        content = {"kind": "gaussian", "means": means, "scale": scale, "learn": self.learn}
-        return content if self.levels is None else {**content, "levels": self.levels}
-
     def _parameters(self) -> tuple[FloatArray, FloatArray]:
         if self.means is None or self.scale is None or isinstance(self.scale, str):
             raise ModelError(
@@ -213,9 +207,6 @@ class StudentT(Gaussian):
     def precision(self, z: FloatArray) -> FloatArray:
         weight: FloatArray = (self.df + 1.0) / (self.df + z**2)
         return weight
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**super().to_dict(), "kind": "t", "df": self.df}
 
 
 @dataclass(frozen=True)
@@ -277,11 +268,6 @@ class Poisson(Emission):
         means = cluster_means("Poisson", counts, n_states)
         started = as_tuple(np.maximum(means, 0.05 * float(counts.mean())))
         return replace(self, means=started, levels=None)
-
-    def to_dict(self) -> dict[str, Any]:
-        means = None if self.means is None else list(self.means)
-        content = {"kind": "poisson", "means": means, "learn": self.learn}
-        return content if self.levels is None else {**content, "levels": self.levels}
 
     def _parameters(self) -> FloatArray:
         if self.means is None:

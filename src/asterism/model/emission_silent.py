@@ -73,13 +73,6 @@ class SilentStates(Emission):
     def initialise(self, values: Values, n_states: int) -> SilentStates:
         return replace(self, emission=self.emission.initialise(values, n_states - len(self.silent)))
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": "silent",
-            "emission": self.emission.to_dict(),
-            "silent": list(self.silent),
-        }
-
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> SilentStates:
         """The inverse of :meth:`to_dict`; ``fields`` are without the kind."""

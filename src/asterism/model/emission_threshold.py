@@ -109,17 +109,6 @@ class Threshold(Emission):
         }
         return cls(**listed)
 
-    def to_dict(self) -> dict[str, Any]:
-        def entries(value: Any) -> Any:
-            return [[g, v] for g, v in value.items()] if isinstance(value, dict) else value
-
-        return {
-            "kind": "threshold",
-            "mean": entries(self.mean),
-            "scale": entries(self.scale),
-            "per_trajectory": self.per_trajectory,
-        }
-
     def _mean_and_scale(self, y: FloatArray, what: str) -> tuple[float, float]:
         mean: Any = float(y.mean()) if self.mean is None and len(y) else self.mean
         scale: Any = float(y.std()) if self.scale is None and len(y) else self.scale

@@ -12,7 +12,7 @@ import importlib
 import math
 from abc import ABC
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -89,6 +89,13 @@ class Emission(ABC):  # noqa: B024  (its methods have defaults)
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready description with its ``kind``, read back by :meth:`from_dict`."""
+        kinds = {where: kind for kind, where in EMISSION_KINDS.items()}
+        for known in type(self).__mro__:
+            if kind := kinds.get((known.__module__, known.__name__)):
+                content = {one.name: _plain(getattr(self, one.name)) for one in fields(known)}  # type: ignore[arg-type]
+                if content.get("levels", 0) is None:  # older releases know no levels
+                    del content["levels"]
+                return {"kind": kind, **content}
         raise ModelError(f"{type(self).__name__} cannot be saved: it has no to_dict method.")
 
     @classmethod
@@ -292,6 +299,15 @@ def __getattr__(name: str) -> Any:
         if name == known:
             return getattr(importlib.import_module(module), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as lists and numbers; those by group as pairs."""
+    if isinstance(value, Mapping):
+        return [[group, one] for group, one in value.items()]
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value.to_dict() if hasattr(value, "to_dict") else value
 
 
 # ---- tools that emissions share ---------------------------------------------------------------

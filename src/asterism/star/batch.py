@@ -183,7 +183,7 @@ def run(
     tolerance: float = 1e-7,
     damping: float = 1.0,
     n_jobs: int = 1,
-) -> tuple[Outcome, Statistics]:
+) -> tuple[Outcome, Counts]:
     """Iterate every trajectory to its fixed point, and count; how it ended, what is expected.
 
     ``restart=False`` starts from the moments that the batch holds.
@@ -217,7 +217,7 @@ def run(
         status=integers[:, kernels.STATUS],
         history=history,
     )
-    return outcome, summed(parts)[:2]
+    return outcome, summed(parts)
 
 
 def require_possible(batch: Batch, integers: IntArray) -> None:
@@ -272,7 +272,7 @@ class ImpossibleEvidence(DataError):
 
 def expected_statistics(batch: Batch, parameters: Parameters, n_jobs: int = 1) -> Statistics:
     """Flat expected dwell times and transitions, summed over a solved batch: no sweep at all."""
-    return run(batch, parameters, restart=False, max_sweeps=0, n_jobs=n_jobs)[1]
+    return run(batch, parameters, restart=False, max_sweeps=0, n_jobs=n_jobs)[1][:2]
 
 
 def summed(parts: list[Counts]) -> Counts:

@@ -202,7 +202,7 @@ class StarRule(Rule):
         self, batch: Batch, max_sweeps: int, restart: bool
     ) -> tuple[Outcome, tuple[FloatArray, ...]]:
         """Iterate to the fixed point, and count."""
-        return run(
+        outcome, counts = run(
             batch,
             self.parameters,
             restart=restart,
@@ -210,6 +210,7 @@ class StarRule(Rule):
             tolerance=SETTLED * self.precision.tolerance,
             n_jobs=self.precision.n_jobs,
         )
+        return outcome, counts[:2]
 
     def select(self, batch: Batch, index: IntArray) -> tuple[Batch, tuple[FloatArray, ...]]:
         """Some trajectories of a solved batch, and their statistics."""

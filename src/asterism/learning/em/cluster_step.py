@@ -9,7 +9,8 @@ messages are kept: one side starts from them, the other from the mirror image of
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,16 +22,16 @@ from asterism.clusters.batch import (
     set_cluster_likelihoods,
 )
 from asterism.clusters.regions import find_regions
-from asterism.engine.refine import solve_on_grids
 from asterism.engine.rule import Precision
 from asterism.engine.rules.clusters import ClusterRule, require_possible
 from asterism.errors import TooLargeError
 from asterism.exact.groups import components
-from asterism.learning.em.e_step import Expected, StepPlan
-from asterism.numerics.arrays import FloatArray, IntArray
+from asterism.learning.em.e_step import Solved, StepOnGrids, StepPlan
+from asterism.numerics.arrays import FloatArray
 from asterism.numerics.compiled import CompiledGraph, CompiledNetwork, diagonal_index
 from asterism.numerics.resources import available_bytes
-from asterism.timeline.evidence import Evidence, with_log_likelihood
+from asterism.star.batch import Counts
+from asterism.timeline.evidence import Evidence
 
 #: joint states up to which exact inference is chosen: there an E-step takes a third of the time of
 #: one by clusters, and twice as many states take it about twice as long (cluster_limit.csv)
@@ -44,53 +45,38 @@ class NoClusters(TooLargeError):
     """A family is too large for clusters; sampling is what remains."""
 
 
-class ClusterStep:
+class ClusterStep(StepOnGrids):
     """Forward–backward on clusters that agree on what they share."""
 
     def __init__(self, plan: StepPlan) -> None:
         graph, evidence = plan.graph, plan.evidence
-        rates, initial, log_likelihood = plan.at
-        self._n_jobs, self._tolerance = plan.n_jobs, plan.tolerance
         self._kept: list[_Kept] = []
         self._last: tuple[FloatArray, FloatArray] | None = None
         self._duration = float((evidence.end - evidence.start).max(initial=0.0))
         self._diagonal = diagonal_index(graph)
         rule = ClusterRule(
-            CompiledNetwork(graph, rates, initial),
+            CompiledNetwork(graph, *plan.at[:2]),
             find_regions(graph, evidence),
             Precision(plan.tolerance, plan.time_step, _MAX_SWEEPS, plan.n_jobs),
         )
-        solution = solve_on_grids(rule, with_log_likelihood(evidence, log_likelihood))
-        self._parts: list[tuple[ClusterBatch, IntArray, IntArray]] = plan.parts(solution)
+        super().__init__(plan, rule)
 
-    def __call__(
+    def _solver(
         self, rates: FloatArray, initial: FloatArray, log_likelihood: FloatArray
-    ) -> Expected:
-        n_trajectories = sum(len(chosen) for _, chosen, _ in self._parts)
-        log_evidence = np.zeros(n_trajectories)
-        points = np.zeros(len(log_likelihood))
-        table, starts = np.zeros(len(rates)), np.zeros(len(initial))
-        settled = True
+    ) -> Callable[[Any, FloatArray], Solved]:
         tolerance = self._sweep_tolerance(rates, log_likelihood)
-        for batch, trajectories, values in self._parts:
-            set_cluster_likelihoods(batch, log_likelihood[values])
+
+        def solve(batch: ClusterBatch, logs: FloatArray) -> Solved:
+            set_cluster_likelihoods(batch, logs)
             outcome, found = run_clusters(
                 batch, rates, initial, tolerance, _MAX_SWEEPS, self._n_jobs
             )
             require_possible(batch, outcome)
-            log_evidence[trajectories] = outcome.evidence
-            points[values] = found.points
-            table += found.table
-            starts += found.initial
-            settled = settled and bool((outcome.status == SETTLED).all())
-        return Expected(
-            log_evidence=log_evidence,
-            dwell=table[self._diagonal],
-            transitions=table,
-            initial=starts,
-            points=points,
-            settled=settled,
-        )
+            counts = Counts(found.table[self._diagonal], found.table, found.initial)
+            settled = bool((outcome.status == SETTLED).all())
+            return Solved(outcome.evidence, counts, found.points, settled)
+
+        return solve
 
     def _sweep_tolerance(self, rates: FloatArray, log_likelihood: FloatArray) -> float:
         """As exact as the step is small: long steps are far from the maximum, and need it least."""

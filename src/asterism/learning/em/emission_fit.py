@@ -17,7 +17,7 @@ steps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -46,7 +46,7 @@ from asterism.model.emissions import (
     emission_for,
 )
 from asterism.model.network import Network
-from asterism.numerics.arrays import BoolArray, FloatArray, IntArray
+from asterism.numerics.arrays import FloatArray, IntArray
 from asterism.timeline.evidence import Evidence
 
 _LARGEST_LOG_MOVE = 1.5
@@ -205,12 +205,12 @@ def m_step(emission: Any, learned: LearnedNode, weights: FloatArray) -> Any:
 
     value = fit(emission)
     for _ in range(_CLIMBS):
-        vector = coordinates(emission, learned)
+        own = described(emission, learned)
         score, information = score_and_information(emission, learned, weights)
         step = score / np.where(information > 0.0, information, np.inf)
-        low, high = trusted_range(emission, vector, learned)
         for _ in range(_HALVINGS):
-            trial = at_coordinates(emission, np.clip(vector + step, low, high), learned)
+            moved = np.clip(own["at"] + step, own["low"], own["high"])
+            trial = at_coordinates(emission, moved, learned)
             found = fit(trial)
             if found > value:
                 emission, value = trial, found
@@ -221,19 +221,75 @@ def m_step(emission: Any, learned: LearnedNode, weights: FloatArray) -> Any:
     return emission
 
 
-def coordinates(emission: Any, learned: LearnedNode) -> FloatArray:
-    """The free parameters as unbounded numbers; empty for kinds this file does not know."""
-    if isinstance(emission, Shifted):
-        return np.concatenate([coordinates(emission.base, learned), emission.effects])
+#: What is said of a parameter: its name, its value in the user's units and the scale on which its
+#: interval is symmetric; its coordinate (the value, its logarithm or square root) and how far an
+#: extrapolated step may take that; of probabilities, with which they sum to one (−1 for others);
+#: whether it is an effect on odds or counts, which runs away where nothing is seen.
+PARAMETER = np.dtype(
+    [
+        *(("name", object), ("value", float), ("scale", object)),
+        *(("at", float), ("low", float), ("high", float), ("row", int), ("is_ratio", bool)),
+    ]
+)
+
+
+def described(emission: Any, learned: LearnedNode) -> NDArray[Any]:
+    """Every free parameter as a :data:`PARAMETER`; none of kinds that this file does not know."""
+    states = learned.states
+    if isinstance(emission, Shifted) and learned.design is not None:
+        base, unit = emission.base, learned.design.scale
+        effects = _parameters(learned.design.names, emission.effects / unit, "identity")
+        effects["at"], effects["is_ratio"] = emission.effects, not isinstance(base, Gaussian)
+        reach = 1.0 if not isinstance(base, Gaussian) else float(np.max(np.asarray(base.scale)))
+        return np.concatenate(
+            [described(base, learned), _within(effects, _LARGEST_LOG_MOVE * reach)]
+        )
+    means = [f"mean in {s}" for s in states]
     if isinstance(emission, Gaussian):
         scale = np.atleast_1d(np.asarray(emission.scale, dtype=np.float64))
-        return np.concatenate([np.asarray(emission.means, dtype=np.float64), np.log(scale)])
+        names = [f"scale in {s}" for s in states] if len(scale) > 1 else ["scale"]
+        own = _within(_parameters(means, emission.means, "identity"), scale)
+        return np.concatenate([own, _parameters(names, scale, "log")])
     if isinstance(emission, Poisson):
-        return np.log(np.maximum(np.asarray(emission.means, dtype=np.float64), 1e-300))
-    if isinstance(emission, Categorical):
-        table = np.array(emission.confusion, dtype=np.float64)
-        return np.sqrt(table[free_entries(learned.start)])
-    return np.zeros(0)
+        return _parameters(means, emission.means, "log")
+    if not isinstance(emission, Categorical):
+        return np.zeros(0, PARAMETER)
+    free, table = free_entries(learned.start), np.array(emission.confusion, dtype=np.float64)
+    row, column = np.nonzero(free)
+    reported: Sequence[Any] = emission.labels or states
+    if len(reported) != free.shape[1]:
+        reported = range(free.shape[1])
+    names = [f"{states[x]} reported as {reported[int(r)]}" for x, r in zip(row, column)]
+    if isinstance(emission, Starts):
+        names = [f"starts in {s}" for s in states]
+    own = _parameters(names, table[free], "logit")
+    own["row"], own["low"], own["high"] = row, 0.03 * own["at"], 1.0
+    return own
+
+
+def _parameters(names: Sequence[str], values: Any, scale: str) -> NDArray[Any]:
+    own = np.zeros(len(names), PARAMETER)
+    own["name"], own["value"], own["scale"], own["row"] = names, values, scale, -1
+    own["at"] = values
+    if scale != "identity":
+        own["at"] = np.log(np.maximum(values, 1e-300)) if scale == "log" else np.sqrt(values)
+    return _within(own, _LARGEST_LOG_MOVE)
+
+
+def _within(own: NDArray[Any], reach: Any) -> NDArray[Any]:
+    own["low"], own["high"] = own["at"] - reach, own["at"] + reach
+    return own
+
+
+def rows_of(described: NDArray[Any]) -> list[IntArray]:
+    """Where the probabilities of each row stand, which sum to one."""
+    return [np.flatnonzero(described["row"] == x) for x in np.unique(described["row"]) if x >= 0]
+
+
+def coordinates(emission: Any, learned: LearnedNode) -> FloatArray:
+    """The free parameters as unbounded numbers."""
+    found: FloatArray = described(emission, learned)["at"]
+    return found
 
 
 def distance(one: Emission, other: Emission, learned: LearnedNode) -> float:
@@ -257,7 +313,7 @@ def at_coordinates(emission: Any, vector: FloatArray, learned: LearnedNode) -> A
     if isinstance(emission, Shifted):
         size = len(vector) - len(emission.effects)
         base, effects = at_coordinates(emission.base, vector[:size], learned), vector[size:]
-        if ratio_coordinates(emission, learned).any():
+        if not isinstance(emission.base, Gaussian):
             effects = np.clip(effects, -LARGEST_EFFECT, LARGEST_EFFECT)
         return Shifted(base, effects)
     if isinstance(emission, Gaussian):
@@ -356,63 +412,12 @@ def _plain_score(
     return np.zeros(0), np.zeros(0)
 
 
-def trusted_range(
-    emission: Any, vector: FloatArray, learned: LearnedNode
-) -> tuple[FloatArray, FloatArray]:
-    """How far an extrapolated step may take the coordinates."""
-    if isinstance(emission, Shifted):
-        size = len(vector) - len(emission.effects)
-        low, high = trusted_range(emission.base, vector[:size], learned)
-        reach = np.full(len(emission.effects), _LARGEST_LOG_MOVE)
-        if isinstance(emission.base, Gaussian):
-            reach *= float(np.max(np.asarray(emission.base.scale)))
-        effects = vector[size:]
-        return np.concatenate([low, effects - reach]), np.concatenate([high, effects + reach])
-    if isinstance(emission, Categorical):
-        return 0.03 * vector, np.ones(len(vector))
-    reach = np.full(len(vector), _LARGEST_LOG_MOVE)
-    if isinstance(emission, Gaussian):
-        reach[: len(learned.states)] = emission.scale
-    return vector - reach, vector + reach
-
-
 def root_score(count: FloatArray, total: FloatArray, value: FloatArray) -> FloatArray:
     """2 (count − total·value) / √value, the gradient in √value; 0 where the value is zero."""
     positive = value > 0.0
     root = np.sqrt(np.where(positive, value, 1.0))
     result: FloatArray = np.where(positive, 2.0 * (count - total * value) / root, 0.0)
     return result
-
-
-def root_coordinates(emission: Any, learned: LearnedNode) -> BoolArray:
-    """Which coordinates are square roots of probabilities."""
-    base = emission.base if isinstance(emission, Shifted) else emission
-    roots = np.zeros(len(coordinates(emission, learned)), dtype=np.bool_)
-    roots[: len(coordinates(base, learned))] = isinstance(base, Categorical)
-    return roots
-
-
-def ratio_coordinates(emission: Any, learned: LearnedNode) -> BoolArray:
-    """Which coordinates are effects on odds or counts, which run away where nothing is seen."""
-    ratios = np.zeros(len(coordinates(emission, learned)), dtype=np.bool_)
-    if isinstance(emission, Shifted) and not isinstance(emission.base, Gaussian):
-        ratios[len(coordinates(emission.base, learned)) :] = True
-    return ratios
-
-
-def reference_coordinates(emission: Any, learned: LearnedNode) -> BoolArray:
-    """Which coordinates are redundant: of each row of probabilities the largest."""
-    if isinstance(emission, Shifted):
-        effects = np.zeros(len(emission.effects), dtype=np.bool_)
-        return np.concatenate([reference_coordinates(emission.base, learned), effects])
-    redundant = np.zeros(len(coordinates(emission, learned)), dtype=np.bool_)
-    if isinstance(emission, Categorical):
-        free, table = free_entries(learned.start), np.array(emission.confusion, dtype=np.float64)
-        number = np.full(table.shape, -1, dtype=np.int64)
-        number[free] = np.arange(int(free.sum()))
-        for x in np.flatnonzero(free.any(axis=1)):
-            redundant[number[x, int(np.argmax(np.where(free[x], table[x], -1.0)))]] = True
-    return redundant
 
 
 def jittered(emission: Any, learned: LearnedNode, rng: np.random.Generator) -> Any:

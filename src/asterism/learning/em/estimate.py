@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from asterism.learning.em import emission_fit
 from asterism.learning.em.e_step import Expected
@@ -72,13 +73,22 @@ class Coordinates:
             self.n_roots + self.update.n_effects,
         )
 
+    def emitted(self, estimate: Estimate) -> NDArray[Any]:
+        """The parameters of the learned emissions, which stand at the end of a vector."""
+        parts, n_rows = [np.zeros(0, emission_fit.PARAMETER)], 0
+        for emission, node in zip(estimate.emissions, self.nodes):
+            own = emission_fit.described(emission, node)
+            own["row"] += np.where(own["row"] < 0, 0, n_rows)
+            n_rows = max(n_rows, int(own["row"].max(initial=-1)) + 1)
+            parts.append(own)
+        return np.concatenate(parts)
+
     def vector(self, estimate: Estimate) -> FloatArray:
         """The estimate as a vector."""
         initial = [estimate.initial[g] for g in self.initial_groups]
-        emissions = [emission_fit.coordinates(e, n) for e, n in zip(estimate.emissions, self.nodes)]
         base = self.update.baselines(estimate.rates, estimate.effects)
         roots = np.sqrt(np.concatenate([base, *initial]))
-        return np.concatenate([roots, estimate.effects, *emissions])
+        return np.concatenate([roots, estimate.effects, self.emitted(estimate)["at"]])
 
     def estimate(self, vector: FloatArray, like: Estimate) -> Estimate:
         """The estimate at a vector; what the vector does not cover is taken from ``like``."""
@@ -123,13 +133,9 @@ class Coordinates:
         target[self.spreads] = np.clip(
             target[self.spreads], _SHRINK * spread, _GROW * np.maximum(spread, reach)
         )
-        at = self.effects.stop
-        for emission, node in zip(estimate.emissions, self.nodes):
-            size = len(emission_fit.coordinates(emission, node))
-            inside = slice(at, at + size)
-            low, high = emission_fit.trusted_range(emission, vector[inside], node)
-            target[inside] = np.clip(target[inside], low, high)
-            at += size
+        emitted = self.emitted(estimate)
+        inside = slice(self.effects.stop, None)
+        target[inside] = np.clip(target[inside], emitted["low"], emitted["high"])
         return self.estimate(target, image)
 
     def improved(self, estimate: Estimate, expected: Expected) -> Estimate:
@@ -181,29 +187,24 @@ class Coordinates:
 
     def roots(self, estimate: Estimate) -> BoolArray:
         """Coordinates that are square roots, and spreads: the objective is even in them."""
-        parts = [np.ones(self.n_roots, dtype=np.bool_)]
-        n = self.update.formula.n_covariate_effects
-        parts.append(np.arange(self.update.n_effects) >= n)
-        for emission, node in zip(estimate.emissions, self.nodes):
-            parts.append(emission_fit.root_coordinates(emission, node))
-        return np.concatenate(parts)
+        spreads = np.arange(self.update.n_effects) >= self.update.formula.n_covariate_effects
+        own = self.emitted(estimate)["row"] >= 0
+        return np.concatenate([np.ones(self.n_roots, dtype=np.bool_), spreads, own])
 
     def ratios(self, estimate: Estimate) -> BoolArray:
         """Effects on rates, odds and counts, and spreads: those that can run away."""
-        parts = [np.arange(self.n_roots + self.update.n_effects) >= self.n_roots]
-        for emission, node in zip(estimate.emissions, self.nodes):
-            parts.append(emission_fit.ratio_coordinates(emission, node))
-        return np.concatenate(parts)
+        effects = np.arange(self.effects.stop) >= self.n_roots
+        return np.concatenate([effects, self.emitted(estimate)["is_ratio"]])
 
     def redundant(self, estimate: Estimate) -> BoolArray:
         """Coordinates that others determine: of each set of probabilities the largest."""
-        parts = [np.zeros(self.update.n_base, dtype=np.bool_)]
+        emitted = self.emitted(estimate)
+        result = np.zeros(self.effects.stop + len(emitted), dtype=np.bool_)
+        at = self.update.n_base
         for group in self.initial_groups:
-            part = np.zeros(len(group), dtype=np.bool_)
-            part[int(np.argmax(estimate.initial[group]))] = True
-            parts.append(part)
-        parts.append(np.zeros(self.update.n_effects, dtype=np.bool_))
-        parts += [
-            emission_fit.reference_coordinates(e, n) for e, n in zip(estimate.emissions, self.nodes)
-        ]
-        return np.concatenate(parts)
+            result[at + int(np.argmax(estimate.initial[group]))] = True
+            at += len(group)
+        for inside in emission_fit.rows_of(emitted):
+            largest = inside[int(np.argmax(emitted["value"][inside]))]
+            result[self.effects.stop + int(largest)] = True
+        return result

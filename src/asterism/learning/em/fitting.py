@@ -45,6 +45,7 @@ from asterism.learning.em.rates_update import (
 )
 from asterism.learning.em.relabel import in_order_of_means
 from asterism.learning.em.start import crude_start, other_start
+from asterism.learning.learner_settings import Accuracy
 from asterism.model.emissions import split_emissions
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior, automatic_rate, totals_of_nodes
@@ -69,16 +70,19 @@ class Settings:
 
     method: str
     prior: GammaPrior | None = None
-    use_mode: bool = False
+    map: bool = False
     learn_initial: bool = True
     n_init: int = 1
-    tolerance: float = 1e-3
+    stop_gain: float = 1e-3
     max_iterations: int = 200
-    grid_tolerance: float = 1e-3
-    time_step: float | None = None
-    joint_limit: int = JOINT_LIMIT
+    accuracy: Accuracy = Accuracy()
     n_jobs: int = 1
-    seed: Any = 0
+    random_state: Any = 0
+
+    @property
+    def joint_limit(self) -> int:
+        """The most joint states for exact inference."""
+        return self.accuracy.joint_limit or JOINT_LIMIT
 
 
 @dataclass(frozen=True)
@@ -210,12 +214,12 @@ def fit_parameters(
     index = np.flatnonzero(allowed)
     formula = model.formula(expanded.place[index], expanded.z_of(index), expanded.point[index])
     ceiling = fastest_rate(evidence)
-    update = rate_update(graph, allowed, prior, settings.use_mode, ceiling, formula)
+    update = rate_update(graph, allowed, prior, settings.map, ceiling, formula)
     coordinates = Coordinates(update, _initial_groups(network, settings, model.starts), nodes)
     if settings.method == AUTO:
         settings = replace(settings, method=chosen_method(graph, evidence))
     solver = _Solver(graph, evidence, coordinates, settings)
-    rng = np.random.default_rng(settings.seed)
+    rng = np.random.default_rng(settings.random_state)
     if plain is None:
         first = crude_start(graph, evidence, coordinates, network.compiled.initial, rng)
         others = (other_start(first, coordinates, rng) for _ in range(settings.n_init - 1))
@@ -320,14 +324,14 @@ class _Solver:
         s = self.settings
         is_coupled = bool(len(self.graph.parents))
         history: list[dict[str, Any]] = []
-        if is_coupled and s.time_step is None and self._has_grid:
-            task = self._task(start, _COARSE * s.grid_tolerance)
-            coarse = maximise(task, start, max(s.tolerance, _COARSE_GAIN), s.max_iterations)
+        if is_coupled and s.accuracy.time_step is None and self._has_grid:
+            task = self._task(start, _COARSE * s.accuracy.tolerance)
+            coarse = maximise(task, start, max(s.stop_gain, _COARSE_GAIN), s.max_iterations)
             start, history = coarse.best.estimate, coarse.history
             if coarse.ran_away:
                 return coarse, task
-        task = self._task(start, s.grid_tolerance)
-        fine = maximise(task, start, s.tolerance, s.max_iterations)
+        task = self._task(start, s.accuracy.tolerance)
+        fine = maximise(task, start, s.stop_gain, s.max_iterations)
         if not self._has_grid:
             return fine, task
         grids = [{**row, "grid": "coarse"} for row in history]
@@ -348,8 +352,8 @@ class _Solver:
         step: Step = getattr(importlib.import_module(module), function)(
             StepPlan(
                 *(self.graph, self.evidence, (at.rates, at.initial, logs), s.method, tolerance),
-                *(s.time_step, s.n_jobs, s.joint_limit),
-                with_points=bool(self.coordinates.nodes or self.coordinates.initial_groups),
+                *(s.accuracy.time_step, s.n_jobs, s.joint_limit),
+                with_points=bool(self.coordinates.nodes),
             )
         )
         if not self._has_grid:
@@ -434,7 +438,7 @@ def single_node_rate(
         graph, alone.compiled.rates > 0.0, None, False, fastest_rate(evidence)
     )
     coordinates = Coordinates(update, _initial_groups(alone, settings), nodes)
-    rng = np.random.default_rng(settings.seed)
+    rng = np.random.default_rng(settings.random_state)
     start = crude_start(graph, evidence, coordinates, alone.compiled.initial, rng)
     logs = evidence.points.log_likelihood
     plan = StepPlan(graph, evidence, (start.rates, start.initial, logs), n_jobs=settings.n_jobs)
@@ -472,7 +476,7 @@ def check_settings(settings: Settings) -> None:
             Setting("prior"),
             f" is {prior!r}; give None (maximum likelihood) or GammaPrior(shape, rate).",
         )
-    if settings.use_mode and prior is None:
+    if settings.map and prior is None:
         raise ModelError("map=True needs a prior; without one the fit is maximum likelihood.")
     valid = (AUTO, *methods_that_learn_rates())
     if settings.method not in valid:
@@ -480,8 +484,8 @@ def check_settings(settings: Settings) -> None:
         raise ModelError(f"method {settings.method!r} {trouble}; valid are {', '.join(valid)}.")
     for name in ("n_init", "max_iterations"):
         require_whole(name, getattr(settings, name))
-    for name in ("tolerance", "grid_tolerance"):
-        require_positive(name, getattr(settings, name))
+    require_positive("stop_gain", settings.stop_gain)
+    require_positive("tolerance", settings.accuracy.tolerance)
 
 
 def as_observations(data: Observations | Trajectories) -> Observations:

@@ -59,6 +59,7 @@ from asterism.learning.learner_settings import (
     MOVED,
     Accuracy,
     as_object,
+    picked,
 )
 from asterism.learning.levels import level_frame, with_levels
 from asterism.learning.tasks import Estimator, estimator
@@ -297,20 +298,11 @@ class ParameterLearner(Estimator):
     def _settings(self) -> Settings:
         if not 0.0 < self.level < 1.0:
             raise ModelError(f"level is {self.level}; it must lie between 0 and 1, e.g. 0.95.")
-        accuracy = as_object("accuracy", self.accuracy)
-        settings = Settings(
-            method=self.method,
-            prior=self.prior,
-            use_mode=self.map,
+        settings = picked(
+            Settings,
+            self,
             learn_initial=isinstance(self.initial, str) and self.initial == "learn",
-            n_init=self.n_init,
-            tolerance=self.stop_gain,
-            max_iterations=self.max_iterations,
-            grid_tolerance=accuracy.tolerance,
-            time_step=accuracy.time_step,
-            joint_limit=accuracy.joint_limit or JOINT_LIMIT,
-            n_jobs=self.n_jobs,
-            seed=self.random_state,
+            accuracy=as_object("accuracy", self.accuracy),
         )
         check_settings(settings)
         return settings

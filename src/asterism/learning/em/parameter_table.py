@@ -8,18 +8,15 @@ method, except for probabilities estimated as zero or one, which have limits by 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from asterism.learning.em.emission_fit import LearnedNode
+from asterism.learning.em.emission_fit import described, rows_of
 from asterism.learning.em.estimate import Estimate
 from asterism.learning.em.fitting import Fit
-from asterism.learning.em.outcome_effects import Shifted, Starts, free_entries
 from asterism.learning.em.uncertainty import Uncertainty, limits, rate_table
-from asterism.model.emissions import Categorical, Gaussian, Poisson
 from asterism.numerics.arrays import FloatArray, IntArray
 
 _SELDOM = 0.05
@@ -44,9 +41,7 @@ def natural_values(fit: Fit, estimate: Estimate) -> FloatArray:
     n = len(scale)
     parts += [estimate.effects[:n] / scale if n else np.zeros(0), estimate.effects[n:]]
     parts += [estimate.initial[group] for group in coordinates.initial_groups]
-    for node, emission in zip(coordinates.nodes, estimate.emissions):
-        parts.append(np.array([value for _, value, _ in _emission_values(node, emission)]))
-    return np.concatenate(parts)
+    return np.concatenate([*parts, coordinates.emitted(estimate)["value"]])
 
 
 def parameter_names(fit: Fit, rates: pd.DataFrame) -> list[_Named]:
@@ -70,53 +65,17 @@ def parameter_names(fit: Fit, rates: pd.DataFrame) -> list[_Named]:
         node = fit.expanded.network.nodes[n]
         result += [_Named("start", f"{node}: starts in {s}", "logit") for s in network.states[node]]
     for learned, emission in zip(fit.task.coordinates.nodes, fit.outcome.best.estimate.emissions):
-        values = _emission_values(learned, emission)
+        found = described(emission, learned)
         n_effects = 0 if learned.design is None else len(learned.design.column)
         own, effect = ("start", "start effect") if learned.is_start else (
             "emission", "outcome effect"
         )  # fmt: skip
-        kinds = [own] * (len(values) - n_effects) + [effect] * n_effects
+        kinds = [own] * (len(found) - n_effects) + [effect] * n_effects
         result += [
             _Named(kind, f"{learned.node}: {name}", scale)
-            for kind, (name, _, scale) in zip(kinds, values)
+            for kind, name, scale in zip(kinds, found["name"], found["scale"])
         ]
     return result
-
-
-def _emission_values(learned: LearnedNode, emission: Any) -> list[tuple[str, float, str]]:
-    """Name, value and scale of each parameter of a learned emission."""
-    states = learned.states
-    if isinstance(emission, Shifted) and learned.design is not None:
-        effects = emission.effects / learned.design.scale
-        named = zip(learned.design.names, effects.tolist())
-        own = _emission_values(learned, emission.base)
-        return [*own, *((name, value, "identity") for name, value in named)]
-    if isinstance(emission, Gaussian):
-        result = [
-            (f"mean in {s}", float(m), "identity") for s, m in zip(states, emission.means or ())
-        ]
-        if isinstance(emission.scale, tuple):
-            return result + [
-                (f"scale in {s}", float(v), "log") for s, v in zip(states, emission.scale)
-            ]
-        return [*result, ("scale", float(np.ravel(emission.scale or 0.0)[0]), "log")]
-    if isinstance(emission, Poisson):
-        return [(f"mean in {s}", float(m), "log") for s, m in zip(states, emission.means or ())]
-    if isinstance(emission, Starts):
-        return [
-            (f"starts in {s}", float(p), "logit") for s, p in zip(states, emission.confusion[0])
-        ]
-    if isinstance(emission, Categorical):
-        free = free_entries(learned.start)
-        reported = emission.labels or states
-        if len(reported) != free.shape[1]:
-            reported = tuple(range(free.shape[1]))
-        table = np.array(emission.confusion)
-        return [
-            (f"{states[x]} reported as {reported[r]}", float(table[x, r]), "logit")
-            for x, r in zip(*np.nonzero(free))
-        ]
-    return []
 
 
 def parameter_table(
@@ -256,14 +215,6 @@ def _probability_groups(fit: Fit, n_rates: int) -> list[tuple[IntArray, IntArray
         inside = np.arange(len(group))
         groups.append((number + inside, place + inside))
         number, place = number + len(group), place + len(group)
-    place = coordinates.effects.stop
-    for learned, emission in zip(coordinates.nodes, fit.outcome.best.estimate.emissions):
-        size = len(_emission_values(learned, emission))
-        base = emission.base if isinstance(emission, Shifted) else emission
-        if isinstance(base, Categorical):
-            row, _ = np.nonzero(free_entries(learned.start))
-            for x in np.unique(row):
-                inside = np.flatnonzero(row == x)
-                groups.append((number + inside, place + inside))
-        number, place = number + size, place + size
+    for inside in rows_of(coordinates.emitted(fit.outcome.best.estimate)):
+        groups.append((number + inside, coordinates.effects.stop + inside))
     return groups

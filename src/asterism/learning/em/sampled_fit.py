@@ -110,7 +110,7 @@ def sample_parameters(
     template: Template, observations: Observations, emission: Any, settings: Settings
 ) -> SampledFit:
     """Draw rates, starts and emissions of the template's network."""
-    if settings.use_mode:
+    if settings.map:
         raise ModelError('map=True cannot be used with method="sample", which gives means.')
     network = template.network
     evidence, emissions, nodes = laid_out(network, observations, emission)
@@ -142,7 +142,7 @@ def sample_parameters(
             RunPlan(
                 judge=partial(_judged, places=places),
                 n_jobs=settings.n_jobs,
-                seed=settings.seed,
+                seed=settings.random_state,
                 max_sweeps=max(1000, 20 * settings.max_iterations),
                 keep_rates=True,
                 tell=in_percent(advance),

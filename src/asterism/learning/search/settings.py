@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from asterism.learning.learner_settings import (
     SPARSE,
     UNIFORM,
     Accuracy,
+    FamilyPrior,
     Sampling,
     Search,
     StructurePrior,
@@ -92,26 +93,35 @@ class HiddenNode:
         )
 
 
-@dataclass(frozen=True)
-class StructureSettings:
-    """What a search needs to know besides the data: a learner's settings, checked."""
+@dataclass(repr=False, eq=False)
+class Asked:
+    """What a user may say of a search; ``StructureLearner`` describes each."""
 
     emission: Any = AUTO
     max_parents: int | Mapping[str, int] | None = None
+    _: KW_ONLY
     method: str = AUTO
     prior: GammaPrior = LEARNERS_PRIOR
     random_state: Any = 0
     n_jobs: int = -1
-    structure_prior: StructurePrior = StructurePrior()
-    states: Mapping[str, Any] | None = None
+    structure_prior: StructurePrior | FamilyPrior | str = StructurePrior()
+    states: Mapping[str, Sequence[Any]] | None = None
     initial: Any = "learn"
     allowed_transitions: Mapping[str, Any] | None = None
     graph: str = "probable"
     threshold: float = 0.5
-    search: Search = Search()
+    search: Search | str = "auto"
     sampling: Sampling = Sampling()
     accuracy: Accuracy = Accuracy()
     ties: str = "error"
+
+
+@dataclass(kw_only=True)
+class StructureSettings(Asked):
+    """What a search needs to know besides the data: a learner's settings, checked."""
+
+    structure_prior: StructurePrior = StructurePrior()
+    search: Search = Search()
     influences: tuple[str, ...] = ()
     """Exogenous nodes that are stimuli (``influences.py``)."""
     begins: tuple[HiddenNode, ...] = ()
@@ -119,7 +129,7 @@ class StructureSettings:
 
     def __post_init__(self) -> None:
         for name in KINDS:  # a short word may stand for an object
-            object.__setattr__(self, name, as_object(name, getattr(self, name)))
+            setattr(self, name, as_object(name, getattr(self, name)))
         if not isinstance(self.prior, GammaPrior):
             raise ModelError(
                 Setting("prior"),

@@ -239,5 +239,5 @@ def _fit_emissions(
         measured = [n for n in measured if n in emission]
     if not any(emission_for(emission, n).learn for n in measured):
         return emission
-    em_settings = EmSettings("star", seed=settings.random_state)
+    em_settings = EmSettings("star", random_state=settings.random_state)
     return fit_parameters(template, observations, emission, em_settings).emission

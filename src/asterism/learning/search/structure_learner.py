@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,18 +20,13 @@ from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError, Setting, require_positive
 from asterism.learning.learner_settings import (
-    Accuracy,
-    FamilyPrior,
-    Sampling,
-    Search,
-    StructurePrior,
     picked,
 )
 from asterism.learning.search.found import SearchResult
-from asterism.learning.search.settings import AUTO, HiddenNode, StructureSettings
+from asterism.learning.search.settings import AUTO, Asked, HiddenNode, StructureSettings
 from asterism.learning.tasks import Estimator, estimator
 from asterism.model.network import Network
-from asterism.model.priors import LEARNERS_PRIOR, GammaPrior
+from asterism.model.priors import GammaPrior
 from asterism.numerics.progress import ProgressListener, listener_for
 from asterism.numerics.resources import minutes_limit
 
@@ -45,8 +40,8 @@ if TYPE_CHECKING:
 
 
 @estimator
-@dataclass(eq=False, repr=False)
-class StructureLearner(Estimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class StructureLearner(Estimator, Asked):
     """Learns the graph of a network, with a probability for every edge.
 
     Main arguments
@@ -150,24 +145,7 @@ class StructureLearner(Estimator):
         The emissions at the end, and how the search went.
     """
 
-    emission: Any = AUTO
-    max_parents: int | Mapping[str, int] | None = None
-    _: KW_ONLY
-    method: str = "auto"
-    prior: GammaPrior = LEARNERS_PRIOR
-    random_state: Any = 0
-    n_jobs: int = -1
-    structure_prior: StructurePrior | FamilyPrior | str = StructurePrior()
-    states: Mapping[str, Sequence[Any]] | None = None
-    initial: Any = "learn"
-    allowed_transitions: Mapping[str, Any] | None = None
-    graph: str = "probable"
-    threshold: float = 0.5
     minutes: float | None = None
-    search: Search | str = "auto"
-    sampling: Sampling = Sampling()
-    accuracy: Accuracy = Accuracy()
-    ties: str = "error"
 
     def search_settings(self) -> StructureSettings:
         """All settings as a search reads them; refuses what cannot be."""
