@@ -14,13 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 from asterism.clusters._cluster_messages import SeparatorMessages
-from asterism.clusters._cluster_sweep import SETTLED, Found
+from asterism.clusters._cluster_sweep import Found
 from asterism.clusters.batch import (
     ClusterBatch,
     run_clusters,
     set_cluster_likelihoods,
 )
 from asterism.clusters.regions import find_regions
+from asterism.engine._outcome import CONVERGED
 from asterism.engine.refine import solve_on_grids
 from asterism.engine.rule import Precision
 from asterism.engine.rules.clusters import ClusterRule, require_possible
@@ -82,7 +83,7 @@ class ClusterStep:
             points[values] = found.points
             table += found.table
             starts += found.initial
-            settled = settled and bool((outcome.status == SETTLED).all())
+            settled = settled and bool((outcome.status == CONVERGED).all())
         return Expected(
             log_evidence=log_evidence,
             dwell=table[self._diagonal],

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from asterism.engine._outcome import CONVERGED
 from asterism.engine.refine import solve_on_grids
 from asterism.engine.rule import Precision
 from asterism.engine.rules.star import StarRule
@@ -21,7 +22,6 @@ from asterism.numerics.arrays import FloatArray, IntArray
 from asterism.numerics.compiled import CompiledGraph, CompiledNetwork, diagonal_index
 from asterism.numerics.resources import chunks
 from asterism.star import batch as variational
-from asterism.star._solve import CONVERGED
 from asterism.star.point_values import point_marginals, set_log_likelihoods
 from asterism.star.problem import Parameters
 from asterism.timeline.evidence import Evidence, Points, with_log_likelihood
