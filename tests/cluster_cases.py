@@ -11,9 +11,9 @@ from asterism.clusters.batch import (
 )
 from asterism.clusters.regions import find_regions
 from asterism.data.statistics import Statistics
+from asterism.engine.grid import build_even_grid
 from asterism.model.network import Network
 from asterism.numerics.compiled import diagonal_index
-from asterism.star.grid import build_even_grid
 from asterism.timeline.evidence import Evidence
 from asterism.timeline.timeline import timeline_of
 from tests.reference.cluster_sweep import ReferenceClusters

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import asterism as am
+from asterism.engine.grid import build_even_grid
 from asterism.engine.rules.star import solve
 from asterism.exact.exact_posterior import solve as solve_exactly
 from asterism.star.batch import make_batch, run
-from asterism.star.grid import build_even_grid
 from asterism.star.problem import Parameters
 from asterism.timeline.evidence import Evidence
 from asterism.timeline.timeline import timeline_of

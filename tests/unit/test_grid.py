@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from asterism.engine.grid import Grid, build_even_grid, build_grid
 from asterism.errors import TooLargeError
-from asterism.star.grid import Grid, build_even_grid, build_grid
 from asterism.timeline.evidence import Evidence
 from asterism.timeline.timeline import timeline_of
 from tests.reference.random_evidence import make_evidence, random_evidence, random_network

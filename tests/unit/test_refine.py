@@ -8,8 +8,8 @@ from scipy.integrate import cumulative_simpson
 
 import asterism as am
 from asterism.engine import refine
+from asterism.engine._grid_steps import lay_out
 from asterism.engine.rules.star import StarRule
-from asterism.star._grid_steps import lay_out
 
 
 @pytest.fixture(scope="module")

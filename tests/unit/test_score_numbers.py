@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from scipy.special import digamma, gammaln
 
+from asterism.engine._outcome import EVIDENCE, RESIDUAL
 from asterism.learning.search import _marginal as marginal
 from asterism.learning.search import score
 from asterism.learning.search._marginal import MarginalPrior, Rule, Sums
@@ -27,7 +28,7 @@ from asterism.numerics.compiled import compile_graph
 from asterism.star import _solve
 from asterism.star._buffers import LOG_OF_ZERO_RATE, make_work
 from asterism.star._kept_messages import NOTHING
-from asterism.star._solve import DEPTH, EVIDENCE, N_TOTALS, RESIDUAL, make_history
+from asterism.star._solve import DEPTH, N_TOTALS, make_history
 from asterism.star.batch import ImpossibleEvidence
 from asterism.star.problem import Parameters, node_array
 from asterism.timeline.evidence import JointMeasurement

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from asterism.star._buffers import BLOCK, FIRST, LAST
-from asterism.star._grid_steps import find_stretches
+from asterism.star._stretches import find_stretches
 
 
 def band(weights: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -78,7 +78,7 @@ def test_a_reserve_is_kept_for_the_end() -> None:
 
 def test_histories_of_grids_with_unequal_numbers_of_sweeps_fit_together() -> None:
     """Where time runs short, finer grids are allowed fewer sweeps; this once crashed."""
-    from asterism.engine.refine import equally_wide
+    from asterism.engine.batch import equally_wide
 
     long, short = np.ones((1, 2, 170)), np.full((3, 2, 1), 2.0)
     joined = np.concatenate(equally_wide([long, short]))

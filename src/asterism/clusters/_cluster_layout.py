@@ -9,10 +9,14 @@ from numba import float64, int64
 from numba.core import types
 
 from asterism.numerics._bundle import Bundle
+from asterism.timeline.timeline import FIRST as FIRST
 from asterism.timeline.timeline import HELD as HELD
+from asterism.timeline.timeline import IS_SET as IS_SET
 from asterism.timeline.timeline import JUMP as JUMP
+from asterism.timeline.timeline import LAST as LAST
 from asterism.timeline.timeline import LIKELIHOOD as LIKELIHOOD
 from asterism.timeline.timeline import SET as SET
+from asterism.timeline.timeline import STATE as STATE
 
 MOST_TERMS = 40
 """Room for terms of a series of a cluster; ``terms_for`` stays below."""
@@ -22,8 +26,6 @@ MOST_PARTS = 70_000
 POINT, KIND, FIRST_VALUE, SECOND_VALUE = 0, 1, 2, 3
 """Columns of an event, those of an entry of the timeline: grid point, kind; offset of its values,
 or state entered (and left)."""
-FIRST_STEP, STEP_AFTER, HELD_STATE, IS_SET = 0, 1, 2, 3
-"""Columns of a span on which a node is held; set: by an intervention."""
 POSSIBLE, IMPOSSIBLE, TOO_STIFF = -1, 0, 1
 """How a pass ended."""
 
@@ -94,7 +96,7 @@ class TrajectoryArrays(NamedTuple):
     span_start: np.ndarray
     """(D·N + 1,) spans on which a node is held, by trajectory and node."""
     span: np.ndarray
-    """First step, step after the last, state, and whether the experimenter held the node."""
+    """Columns FIRST, LAST, STATE, IS_SET."""
     joint_start: np.ndarray
     joint: np.ndarray
     """Joint measurements by trajectory: grid point, cluster, start of the index, of the table."""

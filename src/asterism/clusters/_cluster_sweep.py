@@ -32,6 +32,15 @@ from asterism.clusters._region_evidence import (
     fill_held,
 )
 from asterism.clusters._region_step import advance, load_column, load_transposed, parts_of
+from asterism.engine._outcome import (
+    CONVERGED,
+    EVIDENCE,
+    IMPOSSIBLE,
+    RESIDUAL,
+    STATUS,
+    SWEEP_LIMIT,
+    SWEEPS,
+)
 from asterism.numerics._bundle import Bundle, bundle
 from asterism.numerics._jit import inner, kernel, unit
 
@@ -44,13 +53,13 @@ _STEADY = 0.1  # below this disagreement, falling in every sweep but by less tha
 _SLOW = 0.3  # this factor in two, the updates may go further than what is seen
 _LOST = 100.0  # a disagreement this much above the best so far: start again, damped more
 
-UNSETTLED, SETTLED, FAILED = 0, 1, 2
-STATUS, SWEEPS, HALVINGS, REGION, STEP, FAILURE = 0, 1, 2, 3, 4, 5
-"""Columns of ``integers``: how a trajectory ended, and where it failed."""
+HALVINGS, REGION, STEP, FAILURE = 2, 3, 4, 5
+"""Columns of the integers, behind those of every rule: how often damping was halved, and where a
+trajectory failed."""
 N_INTEGERS = 6
-EVIDENCE, RESIDUAL, FORBIDDEN = 0, 1, 2
-"""Columns of ``numbers``; forbidden: expected jumps at rates of zero."""
-N_NUMBERS = 3
+FORBIDDEN = 2
+"""Column of the totals, likewise: expected jumps at rates of zero."""
+N_TOTALS = 3
 UPDATE, CONCLUDE, READING = 0, 1, 2
 """What a sweep does."""
 
@@ -103,12 +112,12 @@ def sweep(regions, problem, d, parameters, messages, damping, works, outcome, an
     held_back = 0.25 if halvings < 0 else 1.0 - 0.75 * 0.5**halvings
     work, own, shared = works
     table, initial, is_zero = parameters
-    integers, numbers, _ = outcome
+    totals, integers, _ = outcome
     found, reading = answers
     nothing = found.table[d, :0]
     worst = 0.0
     total = 0.0
-    numbers[d, FORBIDDEN] = 0.0
+    totals[d, FORBIDDEN] = 0.0
     for place in range(regions.n_clusters):
         # to and fro: what is known at one end reaches the other within a sweep either way
         c = place if is_forward else regions.n_clusters - 1 - place
@@ -152,7 +161,7 @@ def sweep(regions, problem, d, parameters, messages, damping, works, outcome, an
                 found.is_current[d, c] = True
         if mode == CONCLUDE:
             total += found.value[d, c]
-            numbers[d, FORBIDDEN] += found.forbidden[d, c]
+            totals[d, FORBIDDEN] += found.forbidden[d, c]
         elif mode == READING:
             read(work.addresses, regions, problem, d, table, work, reading, _FINEST)
             return 0.0
@@ -203,13 +212,13 @@ def sweep(regions, problem, d, parameters, messages, damping, works, outcome, an
                 # a comparison with nan must not pass for agreement
                 worst = change if not change <= worst else worst
     if mode == CONCLUDE:
-        numbers[d, EVIDENCE] = total
+        totals[d, EVIDENCE] = total
     return worst
 
 
 @inner
 def _note_failure(integers, d, r, work):
-    integers[d, STATUS] = FAILED
+    integers[d, STATUS] = IMPOSSIBLE
     integers[d, REGION] = r
     integers[d, STEP] = work.failure[0]
     integers[d, FAILURE] = work.failure[1]
@@ -287,22 +296,22 @@ def solve_trajectory(
 
     ``parameters``: base table, start probabilities, which rates are zero. ``first``: λ and θ to
     start again from if the iteration leaves the range of numbers. ``settings``: tolerance, largest
-    number of sweeps. ``outcome``: integers, numbers, and the largest disagreement of every sweep.
+    number of sweeps. ``outcome``: see ``engine/batch.py``; its history is the largest disagreement.
     ``answers``: what is expected, and a reading: if it names a cluster, nothing else is done.
     """
     regions, problem, messages = bundle(regions), bundle(problem), bundle(messages)
     works = (bundle(works[0]), bundle(works[1]), bundle(works[2]))
     answers = (bundle(answers[0]), bundle(answers[1]))
     tolerance, max_sweeps = settings
-    integers, numbers, history = outcome
+    totals, integers, history = outcome
     found, reading = answers
-    integers[d, STATUS] = UNSETTLED
+    integers[d, STATUS] = SWEEP_LIMIT
     halvings = integers[d, HALVINGS]
     mode = UPDATE
     if reading.cluster >= 0:
         mode = READING
     elif len(regions.message_state_start) == 1:
-        integers[d, STATUS] = SETTLED
+        integers[d, STATUS] = CONVERGED
         mode = CONCLUDE
     best = np.inf
     worst = 1.0
@@ -319,12 +328,12 @@ def solve_trajectory(
             break
         history[d, n_sweeps] = worst
         n_sweeps += 1
-        numbers[d, RESIDUAL] = worst
-        is_lost = integers[d, STATUS] == FAILED
+        totals[d, RESIDUAL] = worst
+        is_lost = integers[d, STATUS] == IMPOSSIBLE
         if is_lost and (is_fresh or halvings == _MOST_HALVINGS):
             break  # from the first messages everything possible is possible: the evidence is not
         if is_lost or not worst < _LOST * min(best, 1.0):
-            integers[d, STATUS] = UNSETTLED
+            integers[d, STATUS] = SWEEP_LIMIT
             start_again(messages, first)
             for r in range(found.is_current.shape[1]):
                 found.is_current[d, r] = False
@@ -337,7 +346,7 @@ def solve_trajectory(
             is_fresh = False
             since += 1
             if worst <= tolerance:
-                integers[d, STATUS] = SETTLED
+                integers[d, STATUS] = CONVERGED
                 mode = CONCLUDE
             elif worst < 0.8 * best:
                 best = worst

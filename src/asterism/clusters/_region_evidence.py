@@ -12,18 +12,18 @@ import math
 import numpy as np
 
 from asterism.clusters._cluster_layout import (
-    FIRST_STEP,
+    FIRST,
     FIRST_VALUE,
     HELD,
-    HELD_STATE,
     IS_SET,
     JUMP,
     KIND,
+    LAST,
     LIKELIHOOD,
     POINT,
     SECOND_VALUE,
     SET,
-    STEP_AFTER,
+    STATE,
 )
 from asterism.numerics._jit import inner
 
@@ -48,9 +48,9 @@ def fill_held(regions, r, problem, d, work):
     for slot in range(n_nodes):
         pair = d * n_network + regions.node[node0 + slot]
         for row in range(problem.span_start[pair], problem.span_start[pair + 1]):
-            state = problem.span[row, HELD_STATE]
+            state = problem.span[row, STATE]
             value = -2 - state if problem.span[row, IS_SET] == 1 else state
-            for k in range(problem.span[row, FIRST_STEP], problem.span[row, STEP_AFTER]):
+            for k in range(problem.span[row, FIRST], problem.span[row, LAST]):
                 held[k, slot] = value
     find_alive(regions, r, n_steps, work)
     return True

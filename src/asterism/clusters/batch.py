@@ -1,8 +1,7 @@
 """Trajectories on one grid, their messages, and the iteration that makes them agree.
 
-A :class:`ClusterBatch` owns the grid, the evidence laid out on it and the messages of its
-trajectories. Trajectories are independent: threads share them, and a trajectory's result does not
-depend on which others are in the batch.
+What every rule's batch has is in ``engine/batch.py``; a :class:`ClusterBatch` adds the evidence on
+the grid and the messages.
 """
 
 from __future__ import annotations
@@ -36,10 +35,11 @@ from asterism.clusters._region_chain import (
 from asterism.clusters.problem import known_log_evidence, trajectory_arrays
 from asterism.clusters.region_arrays import BaseTable, base_table, make_room, region_arrays
 from asterism.clusters.regions import Regions
-from asterism.errors import AsterismError, DataError, Sentence, Setting, TooLargeError
+from asterism.engine._outcome import IMPOSSIBLE
+from asterism.engine.batch import Batch, Outcome, require_room
+from asterism.engine.grid import Grid
+from asterism.errors import AsterismError, DataError, Setting, TooLargeError
 from asterism.numerics.compiled import CompiledGraph
-from asterism.numerics.resources import chunks, map_chunks, require_memory
-from asterism.star.grid import Grid
 from asterism.timeline.evidence import (
     Evidence,
     FloatArray,
@@ -51,7 +51,6 @@ from asterism.timeline.evidence import (
 )
 from asterism.timeline.timeline import put_likelihoods
 
-_CHUNKS = 16
 _TO_SOLVE = (backward_pass, forward_pass, series_back, series_ahead, solve_region)
 _TO_SWEEP = (*_TO_SOLVE, update_messages, count)
 _TO_READ = (*_TO_SOLVE, read)
@@ -91,20 +90,6 @@ class ClusterModel:
 
 
 @dataclass(frozen=True)
-class ClusterOutcome:
-    """Per trajectory: how the iteration ended."""
-
-    evidence: FloatArray
-    residual: FloatArray
-    n_sweeps: IntArray
-    status: IntArray
-    failure: IntArray
-    """(D, 3) region, step and kind of a failure."""
-    forbidden: FloatArray
-    history: FloatArray
-
-
-@dataclass(frozen=True)
 class ClusterStatistics:
     """Expected statistics, summed over the batch."""
 
@@ -114,12 +99,10 @@ class ClusterStatistics:
 
 
 @dataclass
-class ClusterBatch:
-    """One grid, and the messages on it."""
+class ClusterBatch(Batch):
+    """Trajectories on one grid, and their messages."""
 
     model: ClusterModel
-    evidence: Evidence
-    grid: Grid
     problem: TrajectoryArrays
     messages: list[SeparatorMessages]
     halvings: IntArray
@@ -130,23 +113,12 @@ class ClusterBatch:
     parameters: tuple[FloatArray, FloatArray] | None = field(default=None, repr=False)
     """Rates and start probabilities that the messages were last sent for."""
 
-    @property
-    def n_trajectories(self) -> int:
-        """Number of trajectories."""
-        return self.evidence.n_trajectories
-
 
 def make_cluster_batch(model: ClusterModel, evidence: Evidence, grid: Grid) -> ClusterBatch:
     """Lay evidence out on a grid; messages still have to be started."""
     n_steps = np.diff(grid.step_start)
-    require_memory(
-        8.0 * model.numbers_per_step * float(n_steps.sum()),
-        f"messages of {evidence.n_trajectories} trajectories with {int(n_steps.sum())} steps",
-        Sentence(
-            *("a larger ", Setting("time_step"), ", a larger ", Setting("tolerance")),
-            *(", fewer trajectories at a time, or ", Setting("method", "star")),
-        ),
-    )
+    fewer = (", fewer trajectories at a time, or ", Setting("method", "star"))
+    require_room(evidence, grid, model.numbers_per_step, *fewer)
     arrays = model.arrays
     entries, states = int(arrays.message_entry_start[-1]), int(arrays.message_state_start[-1])
     messages = [
@@ -159,9 +131,9 @@ def make_cluster_batch(model: ClusterModel, evidence: Evidence, grid: Grid) -> C
         for k in n_steps
     ]
     return ClusterBatch(
-        model,
         evidence,
         grid,
+        model,
         trajectory_arrays(model.graph, model.regions, evidence, grid),
         messages,
         np.zeros(evidence.n_trajectories, dtype=np.int64),
@@ -285,17 +257,14 @@ def run_clusters(
     tolerance: float,
     max_sweeps: int,
     n_jobs: int = 1,
-) -> tuple[ClusterOutcome, ClusterStatistics]:
+) -> tuple[Outcome, ClusterStatistics]:
     """Iterate every trajectory from its present messages until they settle, and count."""
     model = batch.model
     n = batch.n_trajectories
     table = model.table(rates)
-    integers = np.zeros((n, _sweep.N_INTEGERS), dtype=np.int64)
-    integers[:, _sweep.HALVINGS] = batch.halvings
-    numbers = np.zeros((n, _sweep.N_NUMBERS))
     has_messages = bool(len(model.arrays.message_state_start) > 1)
-    history = np.full((n, max_sweeps if has_messages else 1), np.nan)
-    ended = (integers, numbers, history)
+    outcome = _new_outcome(n, max_sweeps if has_messages else 1)
+    outcome.integers[:, _sweep.HALVINGS] = batch.halvings
     first_ones = first_messages(model, rates)
     _announce(batch, rates, initial)
 
@@ -311,26 +280,22 @@ def run_clusters(
                 first_ones,
                 (tolerance, float(max_sweeps)),
                 works,
-                ended,
+                outcome,
                 (batch.found, NO_READING),
             )
 
-    map_chunks(solve_some, chunks(n, _CHUNKS), n_jobs)
-    batch.halvings[:] = integers[:, _sweep.HALVINGS]
-    outcome = ClusterOutcome(
-        evidence=numbers[:, _sweep.EVIDENCE] + batch.known,
-        residual=numbers[:, _sweep.RESIDUAL],
-        n_sweeps=integers[:, _sweep.SWEEPS],
-        status=integers[:, _sweep.STATUS],
-        failure=integers[:, [_sweep.REGION, _sweep.STEP, _sweep.FAILURE]],
-        forbidden=numbers[:, _sweep.FORBIDDEN],
-        history=history,
-    )
+    batch.share(solve_some, n_jobs)
+    batch.halvings[:] = outcome.integers[:, _sweep.HALVINGS]
+    outcome.evidence[:] += batch.known
     found = batch.found
     statistics = ClusterStatistics(
         found.table.sum(axis=0), found.initial.sum(axis=0), found.points.copy()
     )
     return outcome, statistics
+
+
+def _new_outcome(n_trajectories: int, max_sweeps: int) -> Outcome:
+    return Outcome.empty(_sweep.N_TOTALS, _sweep.N_INTEGERS, (n_trajectories, max_sweeps))
 
 
 def _announce(batch: ClusterBatch, rates: FloatArray, initial: FloatArray) -> None:
@@ -410,8 +375,8 @@ class ClusterReader:
         )
 
     def _read(self, d: int, reading: ClusterReading) -> None:
-        model, n = self.batch.model, self.batch.n_trajectories
-        integers = np.zeros((n, _sweep.N_INTEGERS), dtype=np.int64)
+        model = self.batch.model
+        outcome = _new_outcome(self.batch.n_trajectories, 1)
         _sweep.solve_trajectory(
             model.arrays,
             self.batch.problem,
@@ -421,10 +386,10 @@ class ClusterReader:
             self._first,
             (0.0, 0.0),
             self._works,
-            (integers, np.zeros((n, _sweep.N_NUMBERS)), np.zeros((1, 1))),
+            outcome,
             (self.batch.found, reading),
         )
-        if integers[d, _sweep.STATUS] == _sweep.FAILED:
+        if outcome.status[d] == IMPOSSIBLE:
             raise messages_too_extreme(self.batch.evidence, d)
 
 

@@ -11,26 +11,26 @@ import math
 
 import numpy as np
 
-from asterism.clusters._cluster_layout import IS_SET, TrajectoryArrays
-from asterism.clusters.region_arrays import region_shape
+from asterism.clusters._cluster_layout import TrajectoryArrays
 from asterism.clusters.regions import Regions
+from asterism.engine.grid import Grid
+from asterism.engine.joint_states import joint_states
 from asterism.errors import DataError
+from asterism.numerics.arrays import starts_of
 from asterism.numerics.compiled import CompiledGraph, configuration_terms
-from asterism.star.grid import Grid
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray, is_exogenous
 from asterism.timeline.timeline import (
-    EVENT,
     HELD,
     JOINT,
     KIND,
     OTHER,
     SET,
-    UNTIL,
-    VALUE,
+    joint_tables,
     known_states,
     on_grid,
     scaled_likelihoods,
     scales_of,
+    spans_on_grid,
     timeline_of,
 )
 
@@ -40,43 +40,36 @@ def trajectory_arrays(
 ) -> TrajectoryArrays:
     """The timeline on a grid."""
     timeline = timeline_of(evidence)
+    entry = on_grid(timeline, grid.point_of_event)
     own = (timeline.kind != JOINT) & ~is_exogenous(evidence, timeline.pair % graph.n_nodes)
-    event, pair = on_grid(timeline, grid.point_of_event)[own], timeline.pair[own]
+    event, pair = entry[own], timeline.pair[own]
     holds = np.isin(event[:, KIND], (HELD, SET))
     values, taken_out = scaled_likelihoods(evidence.points)
     column, shift = _input_shift(graph, evidence, grid)
     n_pairs = evidence.n_trajectories * graph.n_nodes
-    # columns chosen by a list lie in another order in memory, for which numba would compile anew
-    span = np.ascontiguousarray(event[holds][:, [EVENT, UNTIL, VALUE, KIND]])
-    span[:, IS_SET] = span[:, IS_SET] == SET
     return TrajectoryArrays(
         step_start=grid.step_start.astype(np.int64),
         width=grid.width,
-        event_start=_starts(pair, n_pairs),
+        event_start=starts_of(pair, n_pairs),
         event=np.ascontiguousarray(event[:, :4]),
         event_log=scales_of(event, evidence.points, taken_out),
         value=np.ascontiguousarray(values[:, 0]),
-        span_start=_starts(pair[holds], n_pairs),
-        span=span,
-        **_joint_arrays(graph, regions, evidence, on_grid(timeline, grid.point_of_event)),
+        span_start=starts_of(pair[holds], n_pairs),
+        span=spans_on_grid(timeline.entry[own][holds], grid.point_of_event),
+        **_joint_arrays(graph, regions, evidence, entry),
         input_column=column,
         input_shift=shift,
     )
-
-
-def _starts(pair: IntArray, n_pairs: int) -> IntArray:
-    found = np.zeros(n_pairs + 1, dtype=np.int64)
-    np.cumsum(np.bincount(pair, minlength=n_pairs), out=found[1:])
-    return found
 
 
 def _joint_arrays(
     graph: CompiledGraph, regions: Regions, evidence: Evidence, entry: IntArray
 ) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
     """Joint measurements, each in the smallest cluster that holds its nodes."""
-    rows, index, logs = [], [], []
+    rows, index = [], []
+    table_start, logs = joint_tables(evidence)
     maps: dict[tuple[int, tuple[int, ...]], int] = {}
-    index_start = table_start = 0
+    index_start = 0
     of_nodes: dict[tuple[int, ...], int] = {}
     firsts = entry[(entry[:, KIND] == JOINT) & (entry[:, OTHER] == 0)]
     for point, _, number, _, _ in firsts:
@@ -91,7 +84,7 @@ def _joint_arrays(
         shape = m.log_likelihood.shape
         strides = {n: math.prod(shape[a + 1 :]) for a, n in enumerate(m.nodes)}
         if (cluster, m.nodes) not in maps:
-            digit = region_shape(graph, members).digit
+            digit = joint_states(graph, members).digit
             joint_state = sum(strides[n] * digit[:, members.index(n)] for n in inner)
             maps[cluster, m.nodes] = index_start
             index.append(np.asarray(joint_state, dtype=np.int64))
@@ -101,15 +94,15 @@ def _joint_arrays(
             for n in m.nodes
             if n in evidence.exogenous
         )
-        rows.append((m.trajectory, point, cluster, maps[cluster, m.nodes], table_start + fixed))
-        logs.append(np.asarray(m.log_likelihood, dtype=np.float64).ravel())
-        table_start += m.log_likelihood.size
+        rows.append(
+            (m.trajectory, point, cluster, maps[cluster, m.nodes], table_start[number] + fixed)
+        )
     table = np.array(rows, dtype=np.int64).reshape(len(rows), 5)
     return {
-        "joint_start": _starts(table[:, 0], evidence.n_trajectories),
+        "joint_start": starts_of(table[:, 0], evidence.n_trajectories),
         "joint": np.ascontiguousarray(table[:, 1:]),
         "joint_index": np.concatenate([np.zeros(0, dtype=np.int64), *index]),
-        "joint_log": np.concatenate([np.zeros(0), *logs]),
+        "joint_log": logs,
     }
 
 

@@ -9,7 +9,7 @@ rates; a cluster without separators needs no such floor.
 from __future__ import annotations
 
 import math
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +23,9 @@ from asterism.clusters._cluster_layout import (
     TrajectoryArrays,
 )
 from asterism.clusters.regions import Regions
+from asterism.engine.joint_states import JointStates, joint_states
 from asterism.numerics._jit import addresses
+from asterism.numerics.arrays import Ragged, offsets
 from asterism.numerics.compiled import CompiledGraph, configuration_terms
 from asterism.timeline.evidence import FloatArray, IntArray
 
@@ -66,83 +68,28 @@ def square_start(graph: CompiledGraph) -> IntArray:
     return np.asarray(graph.table_start[-1] + np.cumsum(squares) - squares, dtype=np.int64)
 
 
-class _Flat:
-    """Collects ragged pieces."""
-
-    def __init__(self) -> None:
-        self.parts: list[IntArray] = []
-        self.start = [0]
-
-    def add(self, values: Any) -> None:
-        part = np.asarray(values, dtype=np.int64).ravel()
-        self.parts.append(part)
-        self.start.append(self.start[-1] + len(part))
-
-    @property
-    def values(self) -> IntArray:
-        return np.concatenate([np.zeros(0, dtype=np.int64), *self.parts])
-
-    @property
-    def offsets(self) -> IntArray:
-        return np.array(self.start, dtype=np.int64)
-
-
-class _Shape(NamedTuple):
-    """Joint states and jumps of a set of nodes."""
-
-    sizes: IntArray
-    stride: IntArray
-    digit: IntArray
-    slot: IntArray
-    """(J, per_row) node that jumps."""
-    target: IntArray
-    """(J, per_row) state it enters."""
-    column: IntArray
-
-
-def region_shape(graph: CompiledGraph, nodes: tuple[int, ...]) -> _Shape:
-    """All joint states of the nodes in C order, and the jumps that leave each."""
-    return _shape_of(tuple(graph.n_states[list(nodes)].tolist()))
-
-
-@lru_cache(maxsize=256)
-def _shape_of(n_states: tuple[int, ...]) -> _Shape:
-    sizes = np.array(n_states, dtype=np.int64)
-    stride = np.array([np.prod(sizes[i + 1 :]) for i in range(len(sizes))], dtype=np.int64)
-    joint = np.arange(int(np.prod(sizes)))
-    digit = (joint[:, None] // stride) % sizes
-    slot, target = [], []
-    for i, size in enumerate(sizes):
-        for rank in range(int(size) - 1):
-            slot.append(np.full(len(joint), i))
-            target.append(rank + (rank >= digit[:, i]))
-    slots, targets = np.array(slot).T, np.array(target).T
-    moved = targets - np.take_along_axis(digit, slots, axis=1)
-    return _Shape(sizes, stride, digit, slots, targets, joint[:, None] + moved * stride[slots])
-
-
 def region_arrays(graph: CompiledGraph, regions: Regions) -> RegionArrays:
     """Everything the kernels need to know of the regions."""
     every = [*regions.clusters, *(s.nodes for s in regions.separators)]
     n_clusters = len(regions.clusters)
     squares = square_start(graph)
     terms = configuration_terms(graph)
-    flat = {name: _Flat() for name in (
+    flat = {name: Ragged() for name in (
         "node", "stride", "digit", "column", "reverse", "slot", "base", "owned", "exit",
     )}  # fmt: skip
     per_row = []
     n_joint = []
     for r, nodes in enumerate(every):
-        shape = region_shape(graph, nodes)
+        shape = joint_states(graph, nodes)
         width = shape.column.shape[1]
         n_joint.append(len(shape.digit))
         per_row.append(width)
-        flat["node"].add(nodes)
-        flat["stride"].add(shape.stride)
-        flat["digit"].add(shape.digit)
-        flat["column"].add(shape.column)
-        flat["reverse"].add(_reverse(shape))
-        flat["slot"].add(shape.slot)
+        flat["node"].append(nodes)
+        flat["stride"].append(shape.stride)
+        flat["digit"].append(shape.digit)
+        flat["column"].append(shape.column)
+        flat["reverse"].append(_reverse(shape))
+        flat["slot"].append(shape.slot)
         owned = [i for i, n in enumerate(nodes) if r < n_clusters and regions.owner[n] == r]
         rows = {i: _own_rows(graph, nodes, i, shape, terms) for i in owned}
         base = np.empty((len(shape.digit), width), dtype=np.int64)
@@ -154,10 +101,10 @@ def region_arrays(graph: CompiledGraph, regions: Regions) -> RegionArrays:
                 base[here] = np.broadcast_to(rows[i][:, None], here.shape)[here] + to
             else:
                 base[here] = squares[n] + own * int(shape.sizes[i]) + to
-        flat["base"].add(base)
-        flat["owned"].add(owned)
+        flat["base"].append(base)
+        flat["owned"].append(owned)
         exits = [rows[i] + shape.digit[:, i] for i in owned]
-        flat["exit"].add(np.array(exits, dtype=np.int64).T if owned else [])
+        flat["exit"].append(np.array(exits, dtype=np.int64).T if owned else [])
     borders = _borders(graph, regions)
     separators = range(n_clusters, len(every))
     return RegionArrays(
@@ -182,8 +129,8 @@ def region_arrays(graph: CompiledGraph, regions: Regions) -> RegionArrays:
         table_start=graph.table_start.astype(np.int64),
         state_start=graph.state_start.astype(np.int64),
         **borders,
-        message_state_start=_running([n_joint[r] for r in separators]),
-        message_entry_start=_running([n_joint[r] * per_row[r] for r in separators]),
+        message_state_start=offsets([n_joint[r] for r in separators]),
+        message_entry_start=offsets([n_joint[r] * per_row[r] for r in separators]),
     )
 
 
@@ -256,7 +203,7 @@ def _own_rows(
     graph: CompiledGraph,
     nodes: tuple[int, ...],
     i: int,
-    shape: _Shape,
+    shape: JointStates,
     terms: tuple[IntArray, IntArray],
 ) -> IntArray:
     """(J,) where the row of rates of node ``nodes[i]`` begins in each joint state, inputs at 0."""
@@ -272,11 +219,11 @@ def _own_rows(
     return np.asarray(rows, dtype=np.int64)
 
 
-def _reverse(shape: _Shape) -> IntArray:
+def _reverse(shape: JointStates) -> IntArray:
     """(J, per_row) number of the entry that jumps back."""
     width = shape.column.shape[1]
     own = np.take_along_axis(shape.digit, shape.slot, axis=1)
-    first = np.concatenate([[0], np.cumsum(shape.sizes - 1)])[:-1]
+    first = offsets(shape.sizes - 1)[:-1]
     # in the row after the jump, the state left has this rank among the others of its node
     rank = own - (own > shape.target)
     return np.asarray(shape.column * width + first[shape.slot] + rank, dtype=np.int64)
@@ -288,22 +235,22 @@ def _borders(graph: CompiledGraph, regions: Regions) -> dict[str, IntArray]:
     for s, separator in enumerate(regions.separators):
         for side, c in enumerate(separator.clusters):
             by_cluster[c].append((s, side))
-    state, entry = _Flat(), _Flat()
+    state, entry = Ragged(), Ragged()
     maps: dict[Any, tuple[IntArray, IntArray]] = {}
     for c, borders in enumerate(by_cluster):
         nodes = regions.clusters[c]
         for s, _ in borders:
             shared = regions.separators[s].nodes
             places = tuple(nodes.index(n) for n in shared)
-            shape = region_shape(graph, nodes)
+            shape = joint_states(graph, nodes)
             key = (tuple(shape.sizes.tolist()), places)
             if key not in maps:
-                maps[key] = _maps(shape, places, region_shape(graph, shared))
-            state.add(maps[key][0])
-            entry.add(maps[key][1])
+                maps[key] = _maps(shape, places, joint_states(graph, shared))
+            state.append(maps[key][0])
+            entry.append(maps[key][1])
     flat = [pair for borders in by_cluster for pair in borders]
     return {
-        "border_start": _running([len(borders) for borders in by_cluster]),
+        "border_start": offsets([len(borders) for borders in by_cluster]),
         "border_separator": np.array([s for s, _ in flat], dtype=np.int64),
         "border_side": np.array([side for _, side in flat], dtype=np.int64),
         "border_cluster": np.array(
@@ -316,9 +263,11 @@ def _borders(graph: CompiledGraph, regions: Regions) -> dict[str, IntArray]:
     }
 
 
-def _maps(shape: _Shape, places: tuple[int, ...], small: _Shape) -> tuple[IntArray, IntArray]:
+def _maps(
+    shape: JointStates, places: tuple[int, ...], small: JointStates
+) -> tuple[IntArray, IntArray]:
     state = shape.digit[:, list(places)] @ small.stride
-    first = np.concatenate([[0], np.cumsum(small.sizes - 1)])[:-1]
+    first = offsets(small.sizes - 1)[:-1]
     entry = np.full(shape.column.shape, -1, dtype=np.int64)
     own = np.take_along_axis(shape.digit, shape.slot, axis=1)
     rank = shape.target - (shape.target > own)
@@ -327,7 +276,3 @@ def _maps(shape: _Shape, places: tuple[int, ...], small: _Shape) -> tuple[IntArr
         number = state[:, None] * small.column.shape[1] + first[i] + rank
         entry[here] = number[here]
     return np.asarray(state, dtype=np.int64), entry
-
-
-def _running(lengths: list[int]) -> IntArray:
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import xarray
 from numpy.typing import ArrayLike
 
 from asterism.continuous.series import FloatArray
 from asterism.data.observations import Observations
-from asterism.errors import DataError
+from asterism.inference.posterior import clock_of
 from asterism.model.network import Network
-
-#: times of a table of marginals where none are asked for
-_EVEN_TIMES = 101
 
 
 class OverTime:
@@ -25,14 +21,7 @@ class OverTime:
         self.network, self.observations = network, observations
 
     def _clock(self, times: ArrayLike | None) -> FloatArray:
-        """By default 101 times from the earliest start to the latest end."""
-        data = self.observations
-        if times is None:
-            return np.linspace(data.start.min(), data.end.max(), _EVEN_TIMES)
-        clock = np.atleast_1d(np.asarray(times, dtype=np.float64))
-        if clock.ndim != 1 or not np.isfinite(clock).all():
-            raise DataError("times must be a list of finite numbers.")
-        return clock
+        return clock_of(times, self.observations.start, self.observations.end)
 
     def _table(
         self, values: FloatArray, clock: FloatArray, nodes: Sequence[str], **last: Any

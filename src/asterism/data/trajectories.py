@@ -57,6 +57,35 @@ class Trajectories:
     covariates: Covariates | None = None
     """What is known about each trajectory besides its nodes; see :meth:`with_covariates`."""
 
+    @classmethod
+    def of_jumps(
+        cls,
+        states: Mapping[str, Sequence[Any]],
+        labels: tuple[object, ...],
+        start: FloatArray,
+        end: FloatArray,
+        initial: IntArray,
+        trajectory: IntArray,
+        time: FloatArray,
+        node: IntArray,
+        state: IntArray,
+    ) -> Trajectories:
+        """From all jumps in any order; ``trajectory``: the number of the label of each."""
+        # stable: jumps of one node stay in their order even where rounding makes times equal
+        order = np.lexsort((time, trajectory))
+        return cls(
+            nodes=tuple(states),
+            states={name: tuple(own) for name, own in states.items()},
+            labels=labels,
+            start=start,
+            end=end,
+            initial=initial,
+            jump_offset=np.searchsorted(trajectory[order], np.arange(len(labels) + 1)),
+            jump_time=time[order],
+            jump_node=np.ascontiguousarray(node[order]),
+            jump_state=np.ascontiguousarray(state[order]),
+        )
+
     # ------------------------------------------------------------------ tables
     @classmethod
     def from_frame(

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.clusters.region_arrays import region_shape
 from asterism.data.trajectories import Trajectories
 from asterism.engine._jumps import (
     DRAW,
@@ -27,11 +25,13 @@ from asterism.engine._jumps import (
     draw_jumps,
     shift_diagonals,
 )
+from asterism.engine.grid import Grid
+from asterism.engine.joint_states import joint_states
 from asterism.errors import TooLargeError
 from asterism.model.network import Network
+from asterism.numerics.arrays import Ragged, offsets
 from asterism.numerics.compiled import CompiledGraph, configuration_terms
 from asterism.numerics.resources import require_memory
-from asterism.star.grid import Grid
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray
 from asterism.timeline.timeline import (
     EVENT,
@@ -108,9 +108,9 @@ class ChainSets:
 
         ``rates``: of the network, where single nodes jump at rates that their parents determine.
         """
-        shapes = [region_shape(graph, nodes) for nodes in chains]
+        shapes = [joint_states(graph, nodes) for nodes in chains]
         leader: dict[int, int] = {}
-        holders: list[list[int]] = [[] for _ in range(graph.n_nodes)]
+        holders = Ragged([] for _ in range(graph.n_nodes))
         for r, nodes in enumerate(chains):
             for n in nodes:
                 leader.setdefault(n, r)
@@ -119,28 +119,28 @@ class ChainSets:
             for n in range(graph.n_nodes):
                 first, last = graph.child_start[n : n + 2]
                 holders[n] += [leader[c] for c in graph.children[first:last].tolist()]
-        flat: dict[str, list[IntArray]] = {"target": [], "mover": [], "entered": []}
+        flat = {name: Ragged() for name in ("target", "mover", "entered")}
         for r, (nodes, shape) in enumerate(zip(chains, shapes)):
             moves = np.array([n if leader[n] == r else -1 for n in nodes], dtype=np.int64)
-            flat["target"].append(shape.column.ravel())
-            flat["mover"].append(moves[shape.slot].ravel())
-            flat["entered"].append(shape.target.ravel())
+            flat["target"].append(shape.column)
+            flat["mover"].append(moves[shape.slot])
+            flat["entered"].append(shape.target)
         starts = range(len(chains) + 1)
         set_of = np.full(graph.n_nodes, -1, dtype=np.int64)
         for n, r in leader.items():
             set_of[n] = 0 if together else r
         found = Chains(
             set_start=np.array([0, len(chains)] if together else starts, dtype=np.int64),
-            node_start=_offsets(chains),
-            node=_joined(chains),
-            stride=_joined([shape.stride for shape in shapes]),
+            node_start=Ragged(chains).offsets,
+            node=Ragged(chains).values,
+            stride=Ragged(shape.stride for shape in shapes).values,
             n_states=graph.n_states.astype(np.int64),
-            row_start=_offsets([shape.digit for shape in shapes]),
+            row_start=offsets([len(shape.digit) for shape in shapes]),
             per_row=np.array([shape.column.shape[1] for shape in shapes], dtype=np.int64),
-            entry_start=_offsets(flat["target"]),
-            concerned_start=_offsets(holders),
-            concerned=_joined(holders),
-            **{name: _joined(parts) for name, parts in flat.items()},
+            entry_start=flat["target"].offsets,
+            concerned_start=holders.offsets,
+            concerned=holders.values,
+            **{name: parts.values for name, parts in flat.items()},
         )
         if rates is None:
             nothing: IntArray = np.zeros(0, dtype=np.int64)
@@ -209,15 +209,6 @@ class ChainSets:
         }
 
 
-def _offsets(parts: Sequence[Sequence[int] | IntArray]) -> IntArray:
-    return np.array(list(accumulate((len(p) for p in parts), initial=0)), dtype=np.int64)
-
-
-def _joined(parts: Sequence[Sequence[int] | IntArray]) -> IntArray:
-    nothing: IntArray = np.zeros(0, dtype=np.int64)
-    return np.concatenate([nothing, *(np.asarray(p, dtype=np.int64) for p in parts)])
-
-
 @dataclass
 class PathCollector:
     """Gathers the paths of one trajectory after the other."""
@@ -242,24 +233,19 @@ class PathCollector:
         """All paths, labelled (trajectory, draw)."""
         counts = np.array([len(p.start) for p in self.parts])
         before = np.cumsum(counts) - counts
-        path = np.concatenate([b + p.record[:, DRAW] for b, p in zip(before, self.parts)])
-        time = np.concatenate([p.time for p in self.parts])
         record = np.concatenate([p.record for p in self.parts])
-        # stable: jumps of one node stay in their order even where rounding makes times equal
-        order = np.lexsort((time, path))
-        return Trajectories(
-            nodes=self.network.nodes,
-            states={node: tuple(self.network.states[node]) for node in self.network.nodes},
-            labels=tuple(
+        return Trajectories.of_jumps(
+            self.network.states,
+            tuple(
                 (self.evidence.label(d), draw)
                 for d, count in zip(self.chosen, counts)
                 for draw in range(count)
             ),
-            start=np.repeat(self.evidence.start[self.chosen], counts),
-            end=np.repeat(self.evidence.end[self.chosen], counts),
-            initial=np.concatenate([p.start for p in self.parts]),
-            jump_offset=np.searchsorted(path[order], np.arange(counts.sum() + 1)),
-            jump_time=time[order],
-            jump_node=np.ascontiguousarray(record[order, NODE]),
-            jump_state=np.ascontiguousarray(record[order, ENTERED]),
+            np.repeat(self.evidence.start[self.chosen], counts),
+            np.repeat(self.evidence.end[self.chosen], counts),
+            np.concatenate([p.start for p in self.parts]),
+            np.concatenate([b + p.record[:, DRAW] for b, p in zip(before, self.parts)]),
+            np.concatenate([p.time for p in self.parts]),
+            record[:, NODE],
+            record[:, ENTERED],
         )

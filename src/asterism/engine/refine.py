@@ -18,10 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asterism.engine._outcome import SWEEP_LIMIT
+from asterism.engine.batch import Outcome, joined, total
+from asterism.engine.grid import Grid, most_steps
 from asterism.engine.rule import Rule
 from asterism.errors import TooLargeError
 from asterism.numerics.resources import current_limit
-from asterism.star.grid import Grid, most_steps
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray, subset
 
 SETTLED = 1e-3
@@ -41,7 +43,7 @@ class Solution:
     batches: list[Any]
     place: list[tuple[int, int]]
     """For each trajectory, its batch and its number there."""
-    outcome: Any
+    outcome: Outcome
     """Per trajectory, in the order of the evidence."""
     statistics: tuple[FloatArray, ...]
     grid_error: float
@@ -56,7 +58,7 @@ class _Level:
     trajectories: IntArray
     factors: IntArray
     batch: Any
-    outcome: Any
+    outcome: Outcome
     statistics: tuple[FloatArray, ...]
 
 
@@ -93,13 +95,13 @@ class _Refinement:
             self.keep(found)
             worst = max(worst, error)
             all_finished = all_finished and finished
-        statistics = _total(fine)
+        statistics = total(fine)
         if once:
             error = 0.0 if rule.is_exact_on_any_grid else float("nan")
             return _assemble(done, self.evidence, statistics, error, True)
         ratio = min(int(part.factors.min()) for part in done)
         order = min(int(rule.order(part.batch).min()) for part in done)
-        change = _relative_change(_total(coarse), statistics)
+        change = _relative_change(total(coarse), statistics)
         statistics_error = change / max(1.0, float(ratio) ** order - 1.0)
         is_full = False
         while statistics_error > tolerance and worst <= tolerance and not current_limit().stops():
@@ -115,7 +117,7 @@ class _Refinement:
                 except TooLargeError:
                     is_full = True
                 self.keep([part])
-            before, statistics = statistics, _total(fine)
+            before, statistics = statistics, total(fine)
             if not is_full:
                 statistics_error = _relative_change(before, statistics) / (2.0**order - 1.0)
         worst = max(worst, statistics_error)
@@ -130,7 +132,7 @@ class _Refinement:
             part, same = coarse.batch.evidence, coarse.batch
         else:
             part = evidence if len(chosen) == evidence.n_trajectories else subset(evidence, chosen)
-        batch = rule.make_batch(part, factors, same)
+        batch = rule.make_batch(part, rule.grid(part, factors), same)
         if coarse is not None:
             of_fine = np.searchsorted(coarse.trajectories, chosen)
             rule.prolong(coarse.batch, batch, of_fine, factors // coarse.factors[of_fine])
@@ -142,7 +144,7 @@ class _Refinement:
         begin = time.monotonic()
         outcome, statistics = rule.run(batch, allowed, coarse is None)
         self.pace.note(n_numbers, outcome, time.monotonic() - begin)
-        if allowed < max_sweeps and rule.is_cut_short(outcome).any():
+        if allowed < max_sweeps and (outcome.status == SWEEP_LIMIT).any():
             self.pace.limit.was_felt = True
         return _Level(chosen, factors, batch, outcome, statistics)
 
@@ -151,8 +153,8 @@ class _Refinement:
         if chosen.all():
             return level
         index = np.flatnonzero(chosen)
-        outcome = type(level.outcome)(**{k: v[index] for k, v in vars(level.outcome).items()})
         batch, statistics = self.rule.select(level.batch, index)
+        outcome = level.outcome.select(index)
         return _Level(level.trajectories[index], level.factors[index], batch, outcome, statistics)
 
     def keep(self, levels: list[_Level]) -> None:
@@ -245,7 +247,7 @@ class _Pace:
             return at_most
         return max(1, min(at_most, int(self.limit.left * self._per_second / max(1, n_numbers))))
 
-    def note(self, n_numbers: int, outcome: Any, seconds: float) -> None:
+    def note(self, n_numbers: int, outcome: Outcome, seconds: float) -> None:
         """Learn from a solve; one that compiled does not count as slow."""
         done = n_numbers * float(outcome.n_sweeps.mean()) if len(outcome.n_sweeps) else 0.0
         if seconds > 0.01:
@@ -284,15 +286,6 @@ def _relative_change(before: tuple[FloatArray, ...], after: tuple[FloatArray, ..
     return worst
 
 
-def _total(parts: list[tuple[FloatArray, ...]]) -> tuple[FloatArray, ...]:
-    """Sums in the order of the parts: the same to the last bit whoever computed them."""
-    total = tuple(array.copy() for array in parts[0])
-    for part in parts[1:]:
-        for array, more in zip(total, part):
-            array += more
-    return total
-
-
 def _assemble(
     levels: list[_Level],
     evidence: Evidence,
@@ -307,19 +300,5 @@ def _assemble(
     outcome = levels[0].outcome
     if len(levels) > 1:
         order = np.argsort(np.concatenate([level.trajectories for level in levels]))
-        columns = {k: [getattr(level.outcome, k) for level in levels] for k in vars(outcome)}
-        outcome = type(outcome)(
-            **{k: np.concatenate(equally_wide(parts))[order] for k, parts in columns.items()}
-        )
+        outcome = joined([level.outcome for level in levels]).select(order)
     return Solution([level.batch for level in levels], place, outcome, statistics, error, is_small)
-
-
-def equally_wide(parts: list[Any]) -> list[Any]:
-    """Histories padded with NaN: where time runs short, levels are allowed fewer sweeps."""
-    widths = [part.shape[-1] for part in parts]
-    if parts[0].ndim < 2 or len(set(widths)) == 1:
-        return parts
-    return [
-        np.pad(p, [*[(0, 0)] * (p.ndim - 1), (0, max(widths) - w)], constant_values=np.nan)
-        for p, w in zip(parts, widths)
-    ]

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from asterism.engine.batch import Outcome
+from asterism.engine.grid import Grid, make_grid
 from asterism.errors import AsterismError, Setting
-from asterism.star.grid import Grid
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray
+from asterism.timeline.timeline import timeline_of
 
 
 @dataclass(frozen=True)
@@ -48,11 +49,8 @@ class Precision:
 class Rule(ABC):
     """A deterministic method.
 
-    A batch is whatever the rule makes of trajectories and a grid; it has ``evidence``, ``grid`` and
-    ``n_trajectories``. An outcome is a dataclass of arrays with one row per trajectory: at least
-    ``evidence``, ``residual``, ``n_sweeps``, ``status`` and ``history`` (…, sweeps), which holds F,
-    if the rule knows it, and the residual. Statistics are a tuple of arrays that add up over
-    trajectories.
+    A batch is a :class:`~asterism.engine.batch.Batch` with arrays of the rule's own. Statistics are
+    a tuple of arrays that add up over trajectories.
     """
 
     name: str
@@ -71,17 +69,26 @@ class Rule(ABC):
     usual_pace: float
     """Numbers updated in a second, before anything was measured."""
     is_exact_on_any_grid: bool
+    is_smooth: bool = False
+    """Whether smooth steps are of fourth order."""
     residual_is: str
     """What the residual of the iteration is, for a sentence: "largest change … {:.1e}"."""
     remedies: tuple[Any, ...]
     """What helps against an iteration that does not converge."""
 
-    @abstractmethod
     def grid(self, evidence: Evidence, factors: IntArray) -> Grid:
         """First steps, cut into ``factors`` parts."""
+        return make_grid(
+            timeline_of(evidence),
+            self.relaxation_rate,
+            self.first_step,
+            factors,
+            self.precision.time_step,
+            is_corrected=self.is_smooth,
+        )
 
     @abstractmethod
-    def make_batch(self, evidence: Evidence, factors: IntArray, same: Any) -> Any:
+    def make_batch(self, evidence: Evidence, grid: Grid, same: Any) -> Any:
         """``same``: a batch of the same trajectories on other steps, or None."""
 
     @abstractmethod
@@ -89,7 +96,9 @@ class Rule(ABC):
         """Start on finer steps from the messages of the coarser ones."""
 
     @abstractmethod
-    def run(self, batch: Any, max_sweeps: int, restart: bool) -> tuple[Any, tuple[FloatArray, ...]]:
+    def run(
+        self, batch: Any, max_sweeps: int, restart: bool
+    ) -> tuple[Outcome, tuple[FloatArray, ...]]:
         """Iterate to the fixed point, and count. Raises where the evidence is impossible."""
 
     @abstractmethod
@@ -114,15 +123,11 @@ class Rule(ABC):
         """The same with messages in single or double precision, if the rule can."""
         return batch
 
-    @abstractmethod
-    def is_cut_short(self, outcome: Any) -> NDArray[np.bool_]:
-        """Which trajectories ended for want of sweeps."""
-
-    def require_answer(self, outcome: Any, evidence: Evidence) -> None:
+    def require_answer(self, outcome: Outcome, evidence: Evidence) -> None:
         """Raise where the iteration left no answer."""
         return
 
-    def complaint(self, outcome: Any) -> str | None:
+    def complaint(self, outcome: Outcome) -> str | None:
         """Another reason not to trust a converged outcome."""
         return None
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
+from asterism.engine._outcome import SWEEP_LIMIT
+from asterism.engine.batch import Outcome
 from asterism.engine.paths import PathCollector
 from asterism.engine.refine import Solution, solve_on_grids
 from asterism.engine.rule import Rule
 from asterism.errors import Sentence, Setting, counted
-from asterism.inference.posterior import Convergence, Posterior
+from asterism.inference.posterior import Convergence, Posterior, statistics_of
 from asterism.model.network import Network
 from asterism.numerics.resources import current_limit
 from asterism.timeline.evidence import Evidence, FloatArray
@@ -42,10 +43,7 @@ def solve_by(
     converged, reason = _verdict(solution, rule)
 
     def statistics() -> Statistics:
-        return Statistics.from_flat(
-            *(network.nodes, network.parents, network.compiled.graph),
-            *(*rule.dwell_and_transitions(solution), network.states),
-        )
+        return statistics_of(network, *rule.dwell_and_transitions(solution))
 
     def log_evidence_of(other: Evidence) -> FloatArray:
         found: FloatArray = solve(other).outcome.evidence
@@ -72,7 +70,7 @@ def solve_by(
 def _verdict(solution: Solution, rule: Rule) -> tuple[bool, str]:
     """Whether everything settled, and a sentence that says why it stopped and what would help."""
     outcome, precision = solution.outcome, rule.precision
-    is_unsettled = rule.is_cut_short(outcome)
+    is_unsettled = outcome.status == SWEEP_LIMIT
     n, n_unsettled = len(is_unsettled), int(is_unsettled.sum())
     limit = current_limit()
     if limit.was_felt:
@@ -109,7 +107,7 @@ def _verdict(solution: Solution, rule: Rule) -> tuple[bool, str]:
     )
 
 
-def history(outcome: Any) -> list[dict[str, float]]:
+def history(outcome: Outcome) -> list[dict[str, float]]:
     """After every sweep on the final grids: total F, where it is known, and the largest residual.
 
     F of a trajectory that has converged counts as it is; its residual does not count any more.

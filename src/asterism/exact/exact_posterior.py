@@ -14,7 +14,6 @@ import numpy as np
 
 from asterism.clusters.problem import known_indicator
 from asterism.clusters.regions import joint_probabilities
-from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
 from asterism.engine.paths import ChainSets, PathCollector, known_nodes
 from asterism.engine.rules.clusters import lasting_until
@@ -27,7 +26,7 @@ from asterism.exact.forward_backward import (
     whole_model,
 )
 from asterism.exact.groups import JOINT_LIMIT
-from asterism.inference.posterior import Posterior
+from asterism.inference.posterior import Posterior, statistics_of
 from asterism.model.network import Network
 from asterism.numerics.compiled import diagonal_index
 from asterism.timeline.evidence import (
@@ -59,23 +58,15 @@ def solve(
         compiled.initial,
         n_jobs=n_jobs,
     )
+    diagonal = diagonal_index(compiled.graph)
     return Posterior(
         network=network,
         evidence=evidence,
         method="exact",
         log_evidence_by_trajectory=found.log_evidence,
-        statistics=partial(statistics_of, network, found.table),
+        statistics=partial(statistics_of, network, found.table[diagonal], found.table),
         courses=ExactCourses(network, evidence, joint_limit),
         log_evidence_of=log_evidence_of,
-    )
-
-
-def statistics_of(network: Network, table: FloatArray) -> Statistics:
-    """Dwell times from the diagonal of a flat table, transitions from the rest."""
-    graph = network.compiled.graph
-    diagonal = diagonal_index(graph)
-    return Statistics.from_flat(
-        network.nodes, network.parents, graph, table[diagonal], table, network.states
     )
 
 

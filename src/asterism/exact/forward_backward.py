@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 
 from asterism.clusters import _whole_chain as whole_chain
 from asterism.clusters._cluster_layout import (
-    FIRST_STEP,
-    HELD_STATE,
+    FIRST,
     IS_SET,
-    STEP_AFTER,
+    LAST,
+    STATE,
     RegionWork,
     TrajectoryArrays,
 )
@@ -44,6 +44,7 @@ from asterism.clusters._region_chain import (
 from asterism.clusters.batch import ClusterModel, refused
 from asterism.clusters.problem import known_log_evidence, trajectory_arrays
 from asterism.clusters.region_arrays import make_room
+from asterism.engine.grid import Grid, build_even_grid
 from asterism.engine.paths import Solved
 from asterism.errors import Setting, TooLargeError
 from asterism.exact.dense_steps import StepKinds, add_expected, step_matrices
@@ -51,13 +52,11 @@ from asterism.exact.groups import (
     JOINT_LIMIT,
     check_size,
     components,
-    evidence_about,
     whole_regions,
 )
 from asterism.numerics.compiled import CompiledGraph
 from asterism.numerics.resources import chunks, current_limit, map_chunks, require_memory
-from asterism.star.grid import Grid, build_even_grid
-from asterism.timeline.evidence import Evidence, FloatArray, IntArray
+from asterism.timeline.evidence import Evidence, FloatArray, IntArray, about
 from asterism.timeline.timeline import put_likelihoods, timeline_of
 
 _DENSE_MEMORY = 2**28
@@ -120,7 +119,7 @@ def whole_model(graph: CompiledGraph, evidence: Evidence, joint_limit: int) -> C
 def make_chain(model: ClusterModel, region: int, evidence: Evidence) -> GroupChain:
     """Lay out the evidence (that of the whole network) about a group."""
     members = np.array(model.regions.clusters[region])
-    own, values = evidence_about(evidence, model.regions.clusters[region])
+    own, values = about(evidence, model.regions.clusters[region])
     grid = event_grid(own)
     problem = trajectory_arrays(model.graph, model.regions, own, grid)
     inputs = problem.input_column[members]
@@ -148,10 +147,10 @@ def _held_on_steps(problem: TrajectoryArrays, members: IntArray, n_nodes: int) -
         np.repeat(np.arange(len(problem.span_start) - 1), np.diff(problem.span_start)), n_nodes
     )
     slot, span = np.searchsorted(members, node), problem.span
-    value = np.where(span[:, IS_SET] == 1, -1, 1) * (span[:, HELD_STATE] + 1)
+    value = np.where(span[:, IS_SET] == 1, -1, 1) * (span[:, STATE] + 1)
     begin = problem.step_start[trajectory]
-    np.add.at(change, (begin + span[:, FIRST_STEP], slot), value)
-    np.subtract.at(change, (begin + span[:, STEP_AFTER], slot), value)
+    np.add.at(change, (begin + span[:, FIRST], slot), value)
+    np.subtract.at(change, (begin + span[:, LAST], slot), value)
     held: IntArray = np.cumsum(change, axis=0)[:-1] - 1
     return held
 

@@ -7,8 +7,6 @@ are known. Groups are independent: each is a cluster of its own, and nothing is 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
 
 import networkx as nx
 import numpy as np
@@ -16,7 +14,7 @@ import numpy as np
 from asterism.clusters.regions import Regions
 from asterism.errors import Advice, Setting, TooLargeError
 from asterism.numerics.compiled import CompiledGraph
-from asterism.timeline.evidence import Evidence, IntArray, Points, Table, rows_of
+from asterism.timeline.evidence import Evidence
 
 JOINT_LIMIT = 4096
 
@@ -55,37 +53,3 @@ def whole_regions(graph: CompiledGraph, groups: list[list[int]]) -> Regions:
         (),
         tuple(owner.get(n, -1) for n in range(graph.n_nodes)),
     )
-
-
-def evidence_about(evidence: Evidence, group: Sequence[int]) -> tuple[Evidence, IntArray]:
-    """What is known about a group; where its likelihoods stand among all.
-
-    The paths of exogenous nodes stay: they may be parents of the group.
-    """
-    is_member = np.zeros(evidence.n_nodes, dtype=np.bool_)
-    is_member[list(group)] = True
-    matters = is_member.copy()
-    matters[list(evidence.exogenous)] = True
-    points = evidence.points
-    rows = np.flatnonzero(is_member[points.node])
-    lengths = np.diff(points.offset, append=len(points.log_likelihood))
-    values = np.flatnonzero(np.repeat(is_member[points.node], lengths))
-
-    def some(table: Table) -> Table:
-        return rows_of(table, np.flatnonzero(matters[table.node]))
-
-    own = replace(
-        evidence,
-        points=Points(
-            points.trajectory[rows],
-            points.node[rows],
-            points.time[rows],
-            np.cumsum(lengths[rows]) - lengths[rows],
-            points.log_likelihood[values],
-        ),
-        jumps=some(evidence.jumps),
-        spans=some(evidence.spans),
-        interventions=some(evidence.interventions),
-        joint=tuple(m for m in evidence.joint if not set(group).isdisjoint(m.nodes)),
-    )
-    return own, values

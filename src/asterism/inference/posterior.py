@@ -65,6 +65,24 @@ class Convergence(NamedTuple):
 NOT_ITERATED = Convergence()
 
 
+def statistics_of(network: Network, dwell: FloatArray, transitions: FloatArray) -> Statistics:
+    """Flat expected dwell times and transitions with the names of a network."""
+    graph = network.compiled.graph
+    return Statistics.from_flat(
+        *(network.nodes, network.parents, graph, dwell, transitions, network.states)
+    )
+
+
+def clock_of(times: ArrayLike | None, start: FloatArray, end: FloatArray) -> FloatArray:
+    """The times that are asked for; by default 101 from the earliest start to the latest end."""
+    if times is None:
+        return np.linspace(start.min(), end.max(), 101)
+    clock = np.atleast_1d(np.asarray(times, dtype=np.float64))
+    if clock.ndim != 1 or not np.isfinite(clock).all():
+        raise DataError("times must be a list of finite numbers.")
+    return clock
+
+
 class Posterior:
     """Evidence, marginals, expected statistics and sampled paths, given the data."""
 
@@ -304,12 +322,7 @@ class Posterior:
         return names if alike else [str(x) for x in names]
 
     def _times(self, times: ArrayLike | None) -> FloatArray:
-        if times is None:
-            return np.linspace(self.evidence.start.min(), self.evidence.end.max(), 101)
-        clock = np.atleast_1d(np.asarray(times, dtype=np.float64))
-        if clock.ndim != 1 or not np.isfinite(clock).all():
-            raise DataError("times must be a list of finite numbers.")
-        return clock
+        return clock_of(times, self.evidence.start, self.evidence.end)
 
     # ---- paths ------------------------------------------------------------------------------
 

@@ -92,7 +92,7 @@ class Emission(ABC):  # noqa: B024  (its methods have defaults)
         kinds = {where: kind for kind, where in EMISSION_KINDS.items()}
         for known in type(self).__mro__:
             if kind := kinds.get((known.__module__, known.__name__)):
-                content = {one.name: _plain(getattr(self, one.name)) for one in fields(known)}  # type: ignore[arg-type]
+                content = {one.name: _plain(getattr(self, one.name)) for one in fields(known)}
                 if content.get("levels", 0) is None:  # older releases know no levels
                     del content["levels"]
                 return {"kind": kind, **content}

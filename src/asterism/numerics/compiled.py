@@ -188,8 +188,13 @@ def configuration_terms(graph: CompiledGraph) -> tuple[IntArray, IntArray]:
 
 def diagonal_index(graph: CompiledGraph) -> IntArray:
     """Where the diagonals stand in a flat table, in the order of flat dwell times."""
+    return diagonals(graph.table_start, graph.n_configurations, graph.n_states)
+
+
+def diagonals(table_start: IntArray, n_configurations: IntArray, n_states: IntArray) -> IntArray:
+    """The same where tables begin at ``table_start``, perhaps with room behind each."""
     parts = [
         (base + np.arange(u * s)[:, None] * s + np.tile(np.arange(s), u)[:, None]).ravel()
-        for base, u, s in zip(graph.table_start[:-1], graph.n_configurations, graph.n_states)
+        for base, u, s in zip(table_start[:-1], n_configurations, n_states)
     ]
     return np.concatenate(parts).astype(np.int64)

@@ -49,6 +49,14 @@ def span_ends(rates, n, start, span):
 
 
 @inner
+def when_set(seen, pair, by_hand, is_held):
+    """When the experimenter lets a node go that is held, or takes hold of it next."""
+    if is_held:
+        return seen.set_end[by_hand]
+    return seen.set_begin[by_hand] if by_hand < seen.set_start[pair + 1] else math.inf
+
+
+@inner
 def state_at(paths, pair, time):
     """State of a pair at a time; the new one at a jump."""
     low = paths.slot[pair]

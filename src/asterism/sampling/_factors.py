@@ -39,6 +39,7 @@ from asterism.sampling._along import (
     is_high,
     n_spans,
     soonest,
+    when_set,
 )
 from asterism.sampling._variates import draw_index, gamma
 from asterism.sampling.sampler_arrays import FloatArray
@@ -84,9 +85,9 @@ def _count(d, n, model, paths, work, cell):
     jump = paths.slot[pair]
     last_jump = jump + paths.n_jumps[pair]
     state = paths.initial[pair]
-    by_hand, last_by_hand = seen.set_start[pair], seen.set_start[pair + 1]
+    by_hand = seen.set_start[pair]
     held = False
-    set_time = seen.set_begin[by_hand] if by_hand < last_by_hand else math.inf
+    set_time = when_set(seen, pair, by_hand, held)
     part = 0
     cell[:] = 0.0
     while True:
@@ -103,12 +104,9 @@ def _count(d, n, model, paths, work, cell):
             cell[part, side, 1] += (until - time) * leaving
         time = until
         if set_time == until:
+            by_hand += 1 if held else 0
             held = not held
-            if held:
-                set_time = seen.set_end[by_hand]
-            else:
-                by_hand += 1
-                set_time = seen.set_begin[by_hand] if by_hand < last_by_hand else math.inf
+            set_time = when_set(seen, pair, by_hand, held)
         elif jump_time == until:
             if not held:
                 cell[part, side, 0] += 1.0

@@ -14,7 +14,15 @@ import math
 import numpy as np
 
 from asterism.numerics._jit import inner
-from asterism.sampling._along import advance, factors_at, follow, is_high, soonest, span_ends
+from asterism.sampling._along import (
+    advance,
+    factors_at,
+    follow,
+    is_high,
+    soonest,
+    span_ends,
+    when_set,
+)
 
 #: compare all pairs of jumps up to this many pairs per jump
 _FEW = 12
@@ -93,9 +101,8 @@ def add_statistics(d, n, families, row, model, paths, work, table, at):
     pair = n * n_trajectories + d
     size = layout.n_states[n]
     by_hand = seen.set_start[pair]
-    last_by_hand = seen.set_start[pair + 1]
     rates = model.rates
-    is_plain = by_hand == last_by_hand and rates.kind[n] == 0
+    is_plain = by_hand == seen.set_start[pair + 1] and rates.kind[n] == 0
     if families.n_parents[row] == 1 and is_plain:
         parent = families.parents[row, 0] * n_trajectories + d
         start, end = layout.start[d], layout.end[d]
@@ -119,7 +126,7 @@ def add_statistics(d, n, families, row, model, paths, work, table, at):
     parent_time = work.next_time[who] if who >= 0 else math.inf
     jump_time = paths.time[jump] if jump < last_jump else math.inf
     held = False
-    set_time = seen.set_begin[by_hand] if by_hand < last_by_hand else math.inf
+    set_time = when_set(seen, pair, by_hand, held)
     span = 0
     low, high = factors_at(rates, n, pair, span)
     span_time = span_ends(rates, n, time, span)
@@ -130,12 +137,9 @@ def add_statistics(d, n, families, row, model, paths, work, table, at):
             table[here + state] += (until - time) * (high if is_high(state, size) else low)
         time = until
         if set_time == until:
+            by_hand += 1 if held else 0
             held = not held
-            if held:
-                set_time = seen.set_end[by_hand]
-            else:
-                by_hand += 1
-                set_time = seen.set_begin[by_hand] if by_hand < last_by_hand else math.inf
+            set_time = when_set(seen, pair, by_hand, held)
         elif span_time == until:
             span += 1
             low, high = factors_at(rates, n, pair, span)

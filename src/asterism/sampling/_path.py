@@ -36,6 +36,7 @@ from asterism.sampling._along import (
     is_high,
     soonest,
     span_ends,
+    when_set,
 )
 from asterism.sampling._path_two import draw_backwards_two, filter_two, weigh_only_parent
 from asterism.sampling._weights import weigh_child, weigh_evidence
@@ -68,7 +69,6 @@ def _lay_grid(d, n, model, paths, work, stream, first_time):
     known = seen.span_start[pair]
     last_known = seen.span_start[pair + 1]
     by_hand = seen.set_start[pair]
-    last_by_hand = seen.set_start[pair + 1]
     pinned = False
     state = paths.initial[pair]
     work.time[0] = time
@@ -78,11 +78,10 @@ def _lay_grid(d, n, model, paths, work, stream, first_time):
     low, high = factors_at(rates, n, pair, span)
     work.low[0], work.high[0] = low, high
     span_time = span_ends(rates, n, time, span)
-    set_time = seen.set_begin[by_hand] if by_hand < last_by_hand else math.inf
-    held = set_time <= time
+    held = when_set(seen, pair, by_hand, bool(False)) <= time
     if held:
         work.jump[0] = -2 - seen.set_state[by_hand]
-        set_time = seen.set_end[by_hand]
+    set_time = when_set(seen, pair, by_hand, held)
     k = 1
     hazard = -math.log(uniform(stream))
     while True:
@@ -113,7 +112,7 @@ def _lay_grid(d, n, model, paths, work, stream, first_time):
         if set_time == until and held:
             by_hand += 1
             held = False
-            set_time = seen.set_begin[by_hand] if by_hand < last_by_hand else math.inf
+            set_time = when_set(seen, pair, by_hand, held)
         elif set_time == until:
             if k == capacity:
                 return WORK_TOO_SMALL
@@ -126,7 +125,7 @@ def _lay_grid(d, n, model, paths, work, stream, first_time):
                 own += 1
             state = seen.set_state[by_hand]
             held = True
-            set_time = seen.set_end[by_hand]
+            set_time = when_set(seen, pair, by_hand, held)
         elif own_time == until:
             if k == capacity:
                 return WORK_TOO_SMALL

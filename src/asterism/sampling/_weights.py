@@ -18,6 +18,7 @@ from asterism.sampling._along import (
     soonest,
     span_ends,
     state_at,
+    when_set,
 )
 
 
@@ -41,9 +42,8 @@ def weigh_child(d, child, slot, size, model, paths, work, n_grid):
     who = soonest(work, n_followed)
     parent_time = work.next_time[who] if who >= 0 else math.inf
     by_hand = seen.set_start[pair]
-    last_by_hand = seen.set_start[pair + 1]
     held = False
-    set_time = seen.set_begin[by_hand] if by_hand < last_by_hand else math.inf
+    set_time = when_set(seen, pair, by_hand, held)
     span = 0
     low, high = factors_at(rates, child, pair, span)
     span_time = span_ends(rates, child, time, span)
@@ -58,12 +58,9 @@ def weigh_child(d, child, slot, size, model, paths, work, n_grid):
                 step = families.term[child, slot, x] * own_size * own_size
                 work.log_weight[k * size + x] -= length * rates.rate[here + step + state]
         if set_time == until:
+            by_hand += 1 if held else 0
             held = not held
-            if held:
-                set_time = seen.set_end[by_hand]
-            else:
-                by_hand += 1
-                set_time = seen.set_begin[by_hand] if by_hand < last_by_hand else math.inf
+            set_time = when_set(seen, pair, by_hand, held)
         elif span_time == until:
             span += 1
             low, high = factors_at(rates, child, pair, span)

@@ -124,9 +124,7 @@ class KeptDraws:
             ]
         )
 
-    def trajectories(
-        self, n: int, nodes: tuple[str, ...], states: Any, labels: Any, seed: Any
-    ) -> Trajectories:
+    def trajectories(self, n: int, states: Any, labels: Any, seed: Any) -> Trajectories:
         """``n`` draws of every trajectory, spread over the chains; labelled (trajectory, draw)."""
         layout = self.model.layout
         rng = np.random.default_rng(seed)
@@ -149,19 +147,12 @@ class KeptDraws:
             who.append(pair % self.n_nodes)
             times.append(record.time[own])
             entered.append(record.state[own].astype(np.int64))
-        path, time = np.concatenate(paths), np.concatenate(times)
-        order = np.lexsort((time, path))
-        return Trajectories(
-            nodes=nodes,
-            states={node: tuple(states[node]) for node in nodes},
-            labels=tuple((label, k) for label in labels for k in range(n)),
-            start=np.repeat(layout.start, n),
-            end=np.repeat(layout.end, n),
-            initial=initial,
-            jump_offset=np.searchsorted(path[order], np.arange(n_trajectories * n + 1)),
-            jump_time=time[order],
-            jump_node=np.concatenate(who)[order],
-            jump_state=np.concatenate(entered)[order],
+        return Trajectories.of_jumps(
+            states,
+            tuple((label, k) for label in labels for k in range(n)),
+            *(np.repeat(layout.start, n), np.repeat(layout.end, n), initial),
+            *(np.concatenate(paths), np.concatenate(times)),
+            *(np.concatenate(who), np.concatenate(entered)),
         )
 
     def _draw(self, number: int) -> tuple[Record, int]:

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from asterism.engine.joint_states import joint_states
 from asterism.errors import AsterismError, Setting
 from asterism.numerics.compiled import (
     CompiledGraph,
@@ -96,7 +97,7 @@ def merge(
     members = sorted([*groups, *((n,) for n in range(graph.n_nodes) if n not in grouped)])
     home = {n: (k, i) for k, own in enumerate(members) for i, n in enumerate(own)}
     sizes = [math.prod(int(graph.n_states[n]) for n in own) for own in members]
-    states = [_combinations(graph, own) for own in members]
+    states = [joint_states(graph, own).digit for own in members]
     parents: list[list[int]] = []
     weights: dict[int, list[list[int]]] = {}
     n_blocks: dict[int, int] = {}
@@ -136,7 +137,7 @@ def split_draws(record: Record, merged: Merged, graph: CompiledGraph) -> Record:
     for k, own in enumerate(merged.members):
         jumps = np.flatnonzero(node == k)
         is_first = np.diff(row[jumps], prepend=-1) != 0
-        states = _combinations(graph, own)
+        states = joint_states(graph, own).digit
         for i, n in enumerate(own):
             initial[:, n] = states[first[:, k], i]
             path = states[record.state[jumps], i]
@@ -274,11 +275,6 @@ def _check_group(
             )
 
 
-def _combinations(graph: CompiledGraph, own: tuple[int, ...]) -> IntArray:
-    """(combinations, members) the members' states in each combined state."""
-    return np.array(list(product(*(range(int(graph.n_states[n])) for n in own))), dtype=np.int64)
-
-
 def _family(
     network: CompiledNetwork,
     own: tuple[int, ...],
@@ -315,20 +311,17 @@ def _family(
         )
     strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
     table = np.zeros((math.prod(shape), size, size))
-    every, inside = np.arange(size), states[here]
+    every, together = np.arange(size), joint_states(graph, own)
     outside = dict(zip(above, np.indices(shape).reshape(len(shape), len(table))))
-    distance = 1  # of two combinations that differ by one in the present node
-    for i in range(len(own) - 1, -1, -1):
+    for i, n in enumerate(own):
         config = np.zeros((len(table), size), dtype=np.int64)
-        for e in edges_of(own[i]):
+        for e in edges_of(n):
             k, j = home[int(graph.parents[e])]
             term = own_terms(e)[states[k][:, j]]
             config += term if k == here else term[outside[k]][:, None]
-        for y in range(int(graph.n_states[own[i]])):
-            a = np.flatnonzero(inside[:, i] != y)
-            b = a + (y - inside[a, i]) * distance
-            table[:, a, b] = _block(network, own[i])[config[:, a], inside[a, i], y]
-        distance *= int(graph.n_states[own[i]])
+        a, jump = np.nonzero(together.slot == i)
+        before, after = together.digit[a, i], together.target[a, jump]
+        table[:, a, together.column[a, jump]] = _block(network, n)[config[:, a], before, after]
     table[:, every, every] = -table.sum(axis=2)
     return above, [[s * x for x in range(sizes[k])] for s, k in zip(strides, above)], table
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from asterism.numerics.arrays import offsets
 from asterism.numerics.resources import chunks
 from asterism.sampling._along import MOST_SPANS, N_KINDS
 from asterism.sampling._factors import N_CELLS, draw_factors
@@ -47,7 +48,7 @@ from asterism.sampling.sampler_arrays import (
     Streams,
     Trial,
 )
-from asterism.sampling.sampler_setup import arranged_paths, rates_of, running_sum
+from asterism.sampling.sampler_setup import add_terms, arranged_paths, rates_of
 
 _NODES = 1
 """Purpose of the streams that draw families, rates, starts and emissions."""
@@ -137,7 +138,7 @@ def begin_with(setup: ModelSetup, chain: ModelChain, given: Mapping[int, GivenPa
     """Let nodes without evidence of their own begin with these paths."""
     arrays, n_trajectories = chain_arrays(chain), len(setup.layout.start)
     initial, n_jumps = arrays["paths.initial"].copy(), arrays["paths.n_jumps"].copy()
-    first = running_sum(n_jumps)[::n_trajectories]
+    first = offsets(n_jumps)[::n_trajectories]
     times, states = (np.split(arrays[f"paths.{f}"], first[1:-1]) for f in ("time", "state"))
     for node, paths in given.items():
         own = slice(node * n_trajectories, (node + 1) * n_trajectories)
@@ -367,12 +368,8 @@ def _families_at(setup: ModelSetup, place: IntArray, parents: IntArray) -> Famil
     found.term[:, :like] = candidates.term[place]
     for n in np.flatnonzero(place < 0):
         own = parents[n][parents[n] >= 0]
-        stride = np.append(np.cumprod(sizes[own][::-1])[::-1], 1)
-        found.n_parents[n], found.n_configs[n] = len(own), stride[0]
-        found.parents[n, : len(own)] = own
-        for p, parent in enumerate(own):
-            states = np.arange(sizes[parent])
-            found.term[n, p, states] = stride[p + 1] * states
+        found.n_parents[n], found.parents[n, : len(own)] = len(own), own
+        found.n_configs[n] = add_terms(sizes, own, found.term[n])
     list_children(found)
     return found
 

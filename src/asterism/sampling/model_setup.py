@@ -12,6 +12,7 @@ from scipy.special import gammaln
 
 from asterism.errors import AsterismError
 from asterism.model.emissions import Categorical, Gaussian, Poisson
+from asterism.numerics.arrays import offsets
 from asterism.numerics.compiled import CompiledGraph
 from asterism.sampling import _emission_draws as kinds
 from asterism.sampling._along import ALL_RATES, UP_AND_DOWN
@@ -28,7 +29,7 @@ from asterism.sampling.sampler_arrays import (
     SamplerLayout,
     Seen,
 )
-from asterism.sampling.sampler_setup import families_of, given_nodes, running_sum, seen_of
+from asterism.sampling.sampler_setup import add_terms, families_of, layout_of, seen_of
 from asterism.timeline.evidence import Evidence
 
 #: prior of learned emissions. Gaussian: the mean of a state counts as a tenth of a measurement at
@@ -182,15 +183,7 @@ def model_setup(
         widest = np.sort(sizes)[::-1]
         by_number = np.concatenate([[1], np.cumprod(widest)])
         largest = np.maximum(largest, by_number[others.most])
-    layout = SamplerLayout(
-        n_states=sizes,
-        state_start=running_sum(sizes),
-        table_start=running_sum(largest * sizes**2),
-        config_start=running_sum(largest),
-        start=evidence.start,
-        end=evidence.end,
-        is_given=given_nodes(evidence),
-    )
+    layout = layout_of(evidence, sizes, largest)
     rate = np.full(int((sizes**2).sum()), choice.rate, dtype=np.float64)
     return ModelSetup(
         layout=layout,
@@ -202,7 +195,7 @@ def model_setup(
             rate=rate,
             log_rate=np.log(rate),
             allowed=np.concatenate([np.asarray(a, dtype=np.bool_).ravel() for a in choice.allowed]),
-            allowed_start=running_sum(sizes**2),
+            allowed_start=offsets(sizes**2),
             learn_initial=bool(choice.learn_initial),
         ),
         emitted=_emitted(seen, layout, emissions),
@@ -317,11 +310,8 @@ def candidates_of(
     term = np.zeros((n_rows, width, int(sizes.max())), dtype=np.int64)
     n_configs = np.ones(n_rows, dtype=np.int64)
     for f, row in enumerate(rows):
-        for p in range(len(row) - 1, -1, -1):
-            size = int(sizes[row[p]])
-            parents[f, p] = row[p]
-            term[f, p, :size] = n_configs[f] * np.arange(size)
-            n_configs[f] *= size
+        parents[f, : len(row)] = row
+        n_configs[f] = add_terms(sizes, row, term[f])
     n_parents = np.array([len(row) for row in rows], dtype=np.int64)
     return _with_edges(
         child, n_parents, parents, term, n_configs, np.concatenate(log_prior), sizes[child]
@@ -366,7 +356,7 @@ def _with_edges(
         n_configs=n_configs,
         log_prior=log_prior,
         edge=edge,
-        table_start=running_sum(n_configs * size**2),
+        table_start=offsets(n_configs * size**2),
     )
 
 
@@ -424,7 +414,7 @@ def _emitted(seen: Seen, layout: SamplerLayout, emissions: Sequence[LearnedEmiss
             own[:] = 0 if np.all(in_order) else -1
     return Emitted(
         kind=kind,
-        start=running_sum(np.array([len(p) for p in parameters], dtype=np.int64)),
+        start=offsets([len(p) for p in parameters]),
         parameter=np.concatenate([np.zeros(0), *parameters]),
         prior=prior,
         order=order,

@@ -17,7 +17,7 @@ import numpy as np
 
 from asterism.errors import DataError
 from asterism.numerics._random_stream import new_stream
-from asterism.numerics.compiled import CompiledGraph
+from asterism.numerics.compiled import CompiledGraph, diagonals
 from asterism.numerics.resources import n_threads
 from asterism.sampling._gibbs import (
     ARENA_FULL,
@@ -36,7 +36,6 @@ from asterism.sampling._gibbs import (
 from asterism.sampling._path import IMPOSSIBLE
 from asterism.sampling.sampler_arrays import FloatArray, PathModel, Paths, SamplerWork
 from asterism.sampling.sampler_setup import (
-    diagonal_places,
     families_of,
     layout_of,
     places_for_first_jumps,
@@ -56,7 +55,7 @@ def path_model(
     graph: CompiledGraph, table: FloatArray, initial: FloatArray, evidence: Evidence
 ) -> PathModel:
     """Everything that is known: families, their rates, the evidence."""
-    layout = layout_of(graph, evidence)
+    layout = layout_of(evidence, graph.n_states, graph.n_configurations)
     return PathModel(
         layout=layout,
         seen=seen_of(evidence, graph.n_states),
@@ -235,7 +234,8 @@ def _forbidden_jumps(model: PathModel, paths: Paths, work: SamplerWork, streams:
     forbidden = (table > 0.0) & (model.rates.rate == 0.0)
     for n in np.flatnonzero(model.layout.is_given):
         forbidden[model.layout.table_start[n] : model.layout.table_start[n + 1]] = False
-    forbidden[diagonal_places(model.layout, model.families.n_configs)] = False
+    layout = model.layout
+    forbidden[diagonals(layout.table_start, model.families.n_configs, layout.n_states)] = False
     return forbidden
 
 

@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError, Setting, counted
-from asterism.inference.posterior import Posterior
+from asterism.inference.posterior import Posterior, statistics_of
 from asterism.model.network import Network
+from asterism.numerics.compiled import diagonal_index
 from asterism.sampling.diagnose import monte_carlo_error
 from asterism.sampling.draw_tree import tree_of
 from asterism.sampling.kept_draws import KeptDraws
-from asterism.sampling.sampler_setup import diagonal_places
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -153,19 +153,10 @@ class SampledPosterior(Posterior):
 
     @property
     def _diagonal(self) -> IntArray:
-        model = self.draws.model
-        return diagonal_places(model.layout, model.families.n_configs)
+        return diagonal_index(self.network.compiled.graph)
 
     def _as_statistics(self, table: FloatArray) -> Statistics:
-        graph = self.network.compiled.graph
-        return Statistics.from_flat(
-            self.network.nodes,
-            self.network.parents,
-            graph,
-            table[self._diagonal],
-            table,
-            self.network.states,
-        )
+        return statistics_of(self.network, table[self._diagonal], table)
 
     def _evidence_facts(self) -> list[tuple[str, str]]:
         return [("chains", str(self.draws.n_chains)), ("draws", f"{self.draws.n_draws:,}")]
@@ -203,9 +194,7 @@ class SampledCourses:
 
     def sample(self, n: int, kind: str, rng: np.random.Generator) -> Trajectories:
         """Paths among those that were drawn."""
-        return self._draws.trajectories(
-            n, self._network.nodes, self._network.states, self._labels, rng
-        )
+        return self._draws.trajectories(n, self._network.states, self._labels, rng)
 
 
 class MonteCarloErrors:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
+from asterism.numerics.arrays import offsets
 from asterism.numerics.compiled import CompiledGraph, configuration_terms
 from asterism.sampling._gibbs import arranged
 from asterism.sampling._graphs import GRID_FACTOR, LEAST_POINTS
 from asterism.sampling.sampler_arrays import (
-    BoolArray,
     Families,
     FloatArray,
     IntArray,
@@ -18,7 +20,7 @@ from asterism.sampling.sampler_arrays import (
     SamplerLayout,
     Seen,
 )
-from asterism.timeline.evidence import Evidence
+from asterism.timeline.evidence import Evidence, is_exogenous
 from asterism.timeline.timeline import (
     EVENT,
     HELD,
@@ -29,42 +31,35 @@ from asterism.timeline.timeline import (
     SET,
     UNTIL,
     VALUE,
+    joint_tables,
     timeline_of,
 )
 
 
-def layout_of(graph: CompiledGraph, evidence: Evidence) -> SamplerLayout:
-    """The layout of a fixed graph: every table as large as its family needs."""
+def layout_of(evidence: Evidence, n_states: IntArray, n_configs: IntArray) -> SamplerLayout:
+    """The layout of nodes whose families have at most so many configurations."""
     return SamplerLayout(
-        n_states=graph.n_states,
-        state_start=graph.state_start,
-        table_start=graph.table_start,
-        config_start=running_sum(graph.n_configurations),
+        n_states=n_states,
+        state_start=offsets(n_states),
+        table_start=offsets(n_configs * n_states**2),
+        config_start=offsets(n_configs),
         start=evidence.start,
         end=evidence.end,
-        is_given=given_nodes(evidence),
+        is_given=is_exogenous(evidence, np.arange(evidence.n_nodes)),
     )
 
 
-def given_nodes(evidence: Evidence) -> BoolArray:
-    """(N,) which nodes are exogenous."""
-    return np.isin(np.arange(evidence.n_nodes), list(evidence.exogenous))
+def add_terms(n_states: IntArray, parents: Sequence[int], term: IntArray) -> int:
+    """Fill in (parents, S) what their states add to a configuration, the first varying slowest.
 
-
-def running_sum(counts: IntArray) -> IntArray:
-    """Offsets of pieces of these lengths, closed by their sum."""
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-
-
-def diagonal_places(layout: SamplerLayout, n_configs: IntArray) -> IntArray:
-    """Where the diagonals stand in a flat table, in the order of flat dwell times."""
-    parts = [
-        first + np.arange(count)[:, None] * size * size + np.arange(size) * (size + 1)
-        for first, count, size in zip(
-            layout.table_start[:-1].tolist(), n_configs.tolist(), layout.n_states.tolist()
-        )
-    ]
-    return np.concatenate([np.zeros(0, np.int64), *(p.ravel() for p in parts)]).astype(np.int64)
+    Returns the number of configurations.
+    """
+    n_configs = 1
+    for p in range(len(parents) - 1, -1, -1):
+        size = int(n_states[parents[p]])
+        term[p, :size] = n_configs * np.arange(size)
+        n_configs *= size
+    return n_configs
 
 
 def families_of(graph: CompiledGraph) -> Families:
@@ -144,7 +139,7 @@ def seen_of(evidence: Evidence, n_states: IntArray) -> Seen:
         for m in evidence.joint
         for k in range(len(m.nodes))
     ]
-    tables = [np.asarray(m.log_likelihood, dtype=np.float64).ravel() for m in evidence.joint]
+    tables, logs = joint_tables(evidence)
     return Seen(
         point_start=point_start,
         point_time=timeline.time[point[:, EVENT]],
@@ -166,11 +161,11 @@ def seen_of(evidence: Evidence, n_states: IntArray) -> Seen:
         joint_index=joint[:, VALUE].copy(),
         joint_member=joint[:, OTHER].copy(),
         joint_time=np.array([m.time for m in evidence.joint], dtype=np.float64),
-        member_start=running_sum(np.array([len(m.nodes) for m in evidence.joint], dtype=np.int64)),
+        member_start=offsets([len(m.nodes) for m in evidence.joint]),
         member=np.array(members, dtype=np.int64),
         member_stride=np.array(strides, dtype=np.int64),
-        joint_table=running_sum(np.array([t.size for t in tables], dtype=np.int64))[:-1],
-        joint_log=np.concatenate([np.zeros(0), *tables]),
+        joint_table=tables[:-1],
+        joint_log=logs,
     )
 
 
@@ -229,7 +224,7 @@ def arranged_paths(
     n_trajectories: int,
 ) -> Paths:
     """Paths whose jumps follow each other, pair by pair, in an arena where they can grow."""
-    slot = running_sum(n_jumps)
+    slot = offsets(n_jumps)
     whole = np.array([0, n_trajectories], dtype=np.int64)
     packed = Paths(initial, n_jumps, slot[:-1], n_jumps, whole, slot[-1:], slot[-1:], time, state)
     return arranged(packed, whole, -1, 0)  # type: ignore[no-any-return]

@@ -5,7 +5,7 @@ marginal at distance s from the start is m(x) ∝ (f U)(x) (V ρ)(x), where U an
 two parts of the step. The generator is not constant: its slope, and on a stretch of smooth steps
 its curvature too, are taken from the neighbouring steps, and each part is propagated by the mean of
 the generator over it. On a stretch the propagators are of fourth order, as the sweeps are (see
-``_grid_steps.py``): (1 − s²/12 G') exp(s A) (1 + s²/12 G').
+``_stretches.py``): (1 − s²/12 G') exp(s A) (1 + s²/12 G').
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import math
 
 import numpy as np
 
+from asterism.engine._grid_steps import LEAST_STEPS
 from asterism.numerics._jit import inner, kernel
 from asterism.numerics._matrix_step import (
     general_propagator,
@@ -22,8 +23,8 @@ from asterism.numerics._step import two_state_stiff
 from asterism.numerics._tile_products import room_for
 from asterism.star._buffers import BLOCK, FIRST, INITIAL, LAST, STATES, STRIDE
 from asterism.star._fourth_order import end_entry
-from asterism.star._grid_steps import LEAST_STEPS, derivative_weights, distance
 from asterism.star._kept_messages import at_grid_points, generator_of
+from asterism.star._stretches import derivative_weights, distance
 
 
 @inner

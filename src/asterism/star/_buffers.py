@@ -24,8 +24,12 @@ from numpy.typing import NDArray
 from asterism.numerics._bundle import Bundle
 from asterism.numerics._jit import inlined, inner
 from asterism.numerics._tile_products import room_for
+from asterism.timeline.timeline import FIRST as FIRST
+from asterism.timeline.timeline import IS_SET as IS_SET
 from asterism.timeline.timeline import JUMP as JUMP
+from asterism.timeline.timeline import LAST as LAST
 from asterism.timeline.timeline import LIKELIHOOD as LIKELIHOOD
+from asterism.timeline.timeline import STATE as STATE
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -75,13 +79,8 @@ LINK = 3
 MEMBER = 4
 """Which member of the link this node is."""
 
-# columns of Problem.span: steps FIRST ≤ k < LAST are known to be in STATE; the first two are
-# columns of Problem.stretch too: these steps are corrected together
-FIRST = 0
-LAST = 1
-STATE = 2
-IS_SET = 3
-"""1 where the experimenter held the node: then it has no rates of its own."""
+# ``Problem.span`` has columns FIRST, LAST, STATE and IS_SET; the first two are columns of
+# ``Problem.stretch`` too: these steps are corrected together
 
 # columns of Problem.link, sorted by trajectory
 IS_JUMP = 0
@@ -130,7 +129,7 @@ class Problem(NamedTuple):
     log_table: FloatArray
     """Log-likelihood tables of joint measurements, C order over the members."""
     stretch_start: IntArray
-    """(D+1,) first stretch of each trajectory (``_grid_steps.py``); all zero if there are
+    """(D+1,) first stretch of each trajectory (``_stretches.py``); all zero if there are
     none, and then the arrays below are empty."""
     stretch: IntArray
     end_slope: FloatArray
@@ -261,7 +260,7 @@ def middle_row(size):
 
 @inlined
 def is_corrected(problem):
-    """Whether some steps are of fourth order (see ``_grid_steps.py``)."""
+    """Whether some steps are of fourth order (see ``_stretches.py``)."""
     return problem.stretch.shape[0] > 0
 
 

@@ -1,4 +1,4 @@
-"""The corrections of fourth order applied to one node (``_grid_steps.py`` says which).
+"""The corrections of fourth order applied to one node (``_stretches.py`` says which).
 
 Corrections are limited so that rates, propagators and moments stay positive wherever a step is too
 long for them.

@@ -143,39 +143,16 @@ def _soft_log_likelihood(problem, rates, link, slot, out):
 
 
 @inner
-def _link_expectation(problem, rates, link):
+def _link_expectation(problem, rates, link, room):
     """E[ln L] of a joint measurement, or G_e = Σ_x p(x) E_n[ln R_n(x, y*)] of a jump."""
-    begin, n_members, radix = _members(problem, link)
+    first = problem.link[link, MEMBERS]
+    begin = problem.member[first, MARGINAL]
+    _soft_log_likelihood(problem, rates, link, int(0), room)
     total = 0.0
-    if not problem.link[link, IS_JUMP]:
-        table = problem.link[link, LOG_TABLE]
-        n_joint = 1
-        for member in range(n_members):
-            n_joint *= radix[member]
-        for u in range(n_joint):
-            weight = _weight(problem, begin, n_members, u, radix, -1, -1)
-            if weight > 0.0:
-                total += weight * max(problem.log_table[table + u], LOWEST_LOG_RATE)
-        return total
-    node = problem.member[begin, MEMBER_NODE]
-    own_size = radix[0]
-    target = problem.link[link, TO]
-    n_joint = 1
-    for member in range(1, n_members):
-        n_joint *= radix[member]
-    for u in range(n_joint):
-        configuration = _summary_value(problem, node, radix, u, n_members - 1)
-        weight = _weight(problem, begin, n_members, u, radix, 0, 0)
-        for x in range(own_size):
-            p = problem.marginals[problem.member[begin, MARGINAL] + x]
-            if p > 0.0 and weight > 0.0 and x != target:
-                total += (
-                    p
-                    * weight
-                    * _log_rate(
-                        rates, problem.node[node, TABLE], own_size, configuration, x, target
-                    )
-                )
+    for x in range(problem.node[problem.member[first, MEMBER_NODE], STATES]):
+        p = problem.marginals[begin + x]
+        if p > 0.0 and room[x] > -math.inf:
+            total += p * room[x]
     return total
 
 
@@ -202,13 +179,13 @@ def _add_jump_statistics(problem, link, transitions):
 
 
 @inner
-def _link_totals(problem, rates, trajectory):
+def _link_totals(problem, rates, trajectory, room):
     """(correction of F, E[ln L] of joint measurements, Σ G_e of jumps) of one trajectory."""
     correction = 0.0
     joint = 0.0
     jumps = 0.0
     for link in range(problem.link_start[trajectory], problem.link_start[trajectory + 1]):
-        expectation = _link_expectation(problem, rates, link)
+        expectation = _link_expectation(problem, rates, link, room)
         # every member beyond the first that received a factor counted the evidence once more
         for member in range(problem.link[link, MEMBERS] + 1, problem.link[link + 1, MEMBERS]):
             if problem.node[problem.member[member, MEMBER_NODE], IS_EXOGENOUS] == 0:
@@ -231,14 +208,14 @@ def ask_links(problem, rates, question, number, out):
     """What linked evidence says, to ``out``.
 
     SOFT_MARK: logarithms of the factors that mark ``number`` stands for. TOTALS: correction of F,
-    E[ln L] of joint measurements and Σ G_e of jumps of trajectory ``number``. JUMP_STATISTICS: its
-    jumps are added to flat transitions.
+    E[ln L] of joint measurements and Σ G_e of jumps of trajectory ``number``; room for a node's
+    states follows. JUMP_STATISTICS: its jumps are added to flat transitions.
     """
     if question == SOFT_MARK:
         link, member = problem.mark[number, LINK], problem.mark[number, MEMBER]
         _soft_log_likelihood(problem, rates, link, member, out)
     elif question == TOTALS:
-        out[0], out[1], out[2] = _link_totals(problem, rates, number)
+        out[0], out[1], out[2] = _link_totals(problem, rates, number, out[3:])
     else:
         for link in range(problem.link_start[number], problem.link_start[number + 1]):
             if problem.link[link, IS_JUMP] == 1:

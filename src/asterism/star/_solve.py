@@ -17,6 +17,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from asterism.engine._outcome import (
+    CONVERGED,
+    EVIDENCE,
+    GUARD,
+    IMPOSSIBLE,
+    NOT_FINITE,
+    RESIDUAL,
+    STATUS,
+    SWEEP_LIMIT,
+    SWEEPS,
+)
 from asterism.numerics._bundle import bundle
 from asterism.numerics._jit import inner, kernel, view
 from asterism.numerics._step import has_settled
@@ -51,16 +62,7 @@ from asterism.star._node import (
     store_moments,
 )
 
-# how an iteration ended
-CONVERGED = 0
-SWEEP_LIMIT = 1
-IMPOSSIBLE = 2
-GUARD = 3
-NOT_FINITE = 4
-
-# columns of the integers that an iteration fills per trajectory (totals: see ``sweep``)
-SWEEPS = 0
-STATUS = 1
+# columns of the integers of a trajectory, behind those of every rule
 BAD_NODE = 2
 BAD_POINT = 3
 N_INTEGERS = 4
@@ -87,12 +89,10 @@ def _linked_range(problem, trajectory):
     return first, last
 
 
-# columns of the totals of a trajectory
-EVIDENCE = 0
-DATA = 1
-START_TERM = 2
-JUMPS = 3
-RESIDUAL = 4
+# columns of the totals of a trajectory, behind those of every rule
+DATA = 2
+START_TERM = 3
+JUMPS = 4
 N_TOTALS = 5
 
 
@@ -158,7 +158,7 @@ def sweep_trajectory(
     totals[trajectory, JUMPS] = 0.0
     totals[trajectory, RESIDUAL] = residual
     if problem.link_start[trajectory + 1] > problem.link_start[trajectory]:
-        of_links = work.matrices[0, 0]
+        of_links = work.flat_matrices
         ask_links(work.addresses, problem, parameters.rates, TOTALS, trajectory, of_links)
         totals[trajectory, EVIDENCE] += of_links[0]
         totals[trajectory, DATA] += of_links[1]
@@ -167,7 +167,7 @@ def sweep_trajectory(
 
 
 @kernel
-def iterate(problem, parameters, moments, chosen, control, record, counts, reading, work):
+def iterate(problem, parameters, moments, chosen, control, outcome, counts, reading, work):
     """Sweep the trajectories listed in ``chosen``, one after the other, until they agree.
 
     The named tuples are described in ``batch.py``. ``moments`` hold the start, unless ``control``
@@ -180,7 +180,7 @@ def iterate(problem, parameters, moments, chosen, control, record, counts, readi
     reading = bundle(reading)
     rates, geometric = parameters.rates, parameters.geometric
     dwell, transitions = counts.dwell, counts.transitions
-    totals, integers, history = record.totals, record.integers, record.history
+    totals, integers, history = outcome.totals, outcome.integers, outcome.history
     max_sweeps = history.shape[2]
     tolerance = control.tolerance
     memory = make_history(int(0))

@@ -1,11 +1,8 @@
 """Trajectories solved together on one grid: the layer between arrays and results.
 
-A :class:`Batch` owns the grid, the evidence laid out on it and the moments of its trajectories.
-:func:`run` iterates them to a fixed point, in threads over trajectories; each trajectory's result
-does not depend on which others are in the batch. :func:`expected_statistics` adds up over a
-fixed partition of the trajectories, so that sums are the same for any number of threads.
-:func:`sweep` alone calls the compiled loop: iterating, counting and reading are the same call, so
-that numba compiles it once.
+What every rule's batch has is in ``engine/batch.py``. :func:`run` iterates to a fixed point,
+:func:`expected_statistics` counts. :func:`sweep` alone calls the compiled loop: iterating, counting
+and reading are the same call, so that numba compiles it once.
 """
 
 from __future__ import annotations
@@ -17,11 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from asterism.engine import batch as engine
+from asterism.engine._outcome import IMPOSSIBLE
+from asterism.engine.batch import Outcome
+from asterism.engine.grid import Grid, make_grid
 from asterism.errors import DataError, Sentence, Setting
 from asterism.numerics._jit import addresses, is_ready
 from asterism.numerics._matrix_step import general_moments, general_propagator
 from asterism.numerics.compiled import CompiledGraph
-from asterism.numerics.resources import chunks, map_chunks, require_memory
 from asterism.star import _solve as kernels
 from asterism.star._averages import configuration_weights
 from asterism.star._buffers import (
@@ -33,6 +33,7 @@ from asterism.star._buffers import (
     MEMBERS,
     PARENTS,
     SPAN,
+    SQUARES,
     STATES,
     TABLE,
     Problem,
@@ -60,23 +61,20 @@ from asterism.star._node import (
     step_moments,
     store_moments,
 )
-from asterism.star.grid import Grid, build_even_grid, build_grid
+from asterism.star._stretches import compare
 from asterism.star.problem import Layout, Parameters, lay_out_evidence
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray, subset
-
-_CHUNKS = 16
+from asterism.timeline.timeline import timeline_of
 
 Statistics = tuple[FloatArray, FloatArray]
 """Flat expected dwell times and transitions."""
 
 
 @dataclass
-class Batch:
-    """One grid, and the state of the iteration on it."""
+class Batch(engine.Batch):
+    """Trajectories on one grid, and their moments."""
 
-    evidence: Evidence
     layout: Layout
-    grid: Grid
     graph: CompiledGraph
     problem: Problem
     moments: NDArray[Any]
@@ -94,14 +92,9 @@ class Batch:
         for i, d in enumerate(index):
             own = slice(int(grid.step_start[i]) * squares, int(grid.step_start[i + 1]) * squares)
             moments[own] = self.moments[start[d] : start[d + 1]]
-        chosen = Batch(evidence, layout, grid, self.graph, problem, moments)
+        chosen = Batch(evidence, grid, layout, self.graph, problem, moments)
         copy_links(self, chosen, index)
         return chosen
-
-    @property
-    def n_trajectories(self) -> int:
-        """Number of trajectories."""
-        return self.evidence.n_trajectories
 
 
 def copy_links(old: Batch, new: Batch, of_new: IntArray) -> None:
@@ -120,19 +113,38 @@ def copy_links(old: Batch, new: Batch, of_new: IntArray) -> None:
     new.problem.marginals[:] = np.concatenate(pieces)
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """Per trajectory: how the iteration ended."""
+def prolong(coarse: Batch, fine: Batch, of_fine: IntArray, ratios: IntArray) -> None:
+    """Start the fine moments from the coarse ones, spread over each coarse step by width."""
+    squares = int(coarse.problem.node[-1, SQUARES])
+    for d, (c, ratio) in enumerate(zip(of_fine, ratios)):
+        first, last = coarse.grid.step_start[c : c + 2]
+        begin, end = fine.grid.step_start[d : d + 2]
+        block = coarse.moments[first * squares : last * squares].reshape(squares, last - first)
+        means = np.repeat(block / coarse.grid.width[first:last], ratio, axis=1)
+        spread = means * fine.grid.width[begin:end]
+        fine.moments[begin * squares : end * squares] = spread.ravel()
+    copy_links(coarse, fine, of_fine)
 
-    evidence: FloatArray
-    data: FloatArray
-    initial: FloatArray
-    jumps: FloatArray
-    residual: FloatArray
-    n_sweeps: IntArray
-    status: IntArray
-    history: FloatArray
-    """(D, 2, max_sweeps): F and residual after every sweep; NaN beyond the last one."""
+
+def largest_change(coarse: Batch, fine: Batch, of_fine: IntArray, ratios: IntArray) -> FloatArray:
+    """Per trajectory, the largest difference between two grids in a coarse step's marginals."""
+    change = np.zeros(len(of_fine))
+    old, new = coarse.problem, fine.problem
+    nodes = old.node[:-1]
+    diagonal = [s + x * (n + 1) for n, s in nodes[:, [STATES, SQUARES]] for x in range(n)]
+    starts = np.empty((len(of_fine), 4), dtype=np.int64)
+    starts[:, 0] = old.step_start[of_fine]
+    starts[:, 1] = old.step_start[of_fine + 1] - starts[:, 0]
+    starts[:, 2] = new.step_start[:-1]
+    starts[:, 3] = old.node[-1, SQUARES]
+    bands = [p.to_middle if len(p.stretch) else p.to_middle[:, :0] for p in (old, new)]
+    if len(starts):
+        compare(
+            np.array(diagonal, dtype=np.int64),
+            *(starts, old.width, np.ascontiguousarray(bands[0]), coarse.moments),
+            *(np.ascontiguousarray(bands[1]), fine.moments, ratios, change),
+        )
+    return change
 
 
 def make_batch(
@@ -140,38 +152,39 @@ def make_batch(
     graph: CompiledGraph,
     rate: float,
     step: float,
-    refinement: IntArray | int = 1,
     time_step: float | None = None,
-    layout: Layout | None = None,
     copies: int = 1,
     *,
     is_corrected: bool = False,
 ) -> Batch:
-    """Lay evidence out on a new grid (see :mod:`asterism.star.grid`).
+    """Lay evidence out on a new grid (see :mod:`asterism.engine.grid`).
 
-    ``copies``: how often its messages will be in memory at a time. ``is_corrected``: smooth steps
-    are of fourth order; without it F is stationary on the grid itself, as learning wants it.
+    ``is_corrected``: smooth steps are of fourth order; without it F is stationary on the grid
+    itself, as learning wants it.
     """
+    timeline = timeline_of(evidence)
+    grid = make_grid(timeline, rate, step, time_step=time_step, is_corrected=is_corrected)
+    return batch_on(grid, evidence, graph, copies=copies)
+
+
+def batch_on(
+    grid: Grid,
+    evidence: Evidence,
+    graph: CompiledGraph,
+    layout: Layout | None = None,
+    copies: int = 1,
+) -> Batch:
+    """Lay evidence out on a grid; ``copies``: how often messages will be in memory at a time."""
     if layout is None:
         layout = lay_out_evidence(evidence, graph)
     else:
         layout = replace(layout, is_shared=True)
-    if time_step is not None:
-        corrected_rate = rate if is_corrected else 0.0
-        grid = build_even_grid(layout.timeline, time_step, corrected_rate)
-    else:
-        grid = build_grid(layout.timeline, rate, step, refinement, is_corrected=is_corrected)
     squares = int((graph.n_states**2).sum())
-    require_memory(
-        8.0 * copies * squares * int(grid.step_start[-1]),
-        f"messages of {evidence.n_trajectories} trajectories with {int(grid.step_start[-1])} steps",
-        Sentence(
-            *("a larger ", Setting("time_step"), ", a larger ", Setting("tolerance")),
-            ", or fewer trajectories at a time",
-        ),
+    engine.require_room(
+        evidence, grid, float(copies * squares), ", or fewer trajectories at a time"
     )
     moments = np.empty(squares * int(grid.step_start[-1]))
-    return Batch(evidence, layout, grid, graph, layout.on_grid(grid), moments)
+    return Batch(evidence, grid, layout, graph, layout.on_grid(grid), moments)
 
 
 def run(
@@ -188,8 +201,7 @@ def run(
 
     ``restart=False`` starts from the moments that the batch holds.
     """
-    n = batch.n_trajectories
-    record = new_record(n, max_sweeps)
+    outcome = new_outcome(batch.n_trajectories, max_sweeps)
 
     def solve_chunk(first: int, last: int) -> Counts:
         counts = make_counts(batch.problem)
@@ -198,34 +210,23 @@ def run(
             parameters,
             batch.moments,
             (first, last),
-            record,
+            outcome,
             control=Control(bool(restart), float(tolerance), float(damping)),
             counts=counts,
         )
         return counts
 
-    parts = map_chunks(solve_chunk, chunks(n, _CHUNKS), n_jobs)
-    totals, integers, history = record
-    require_possible(batch, integers)
-    outcome = Outcome(
-        evidence=totals[:, kernels.EVIDENCE],
-        data=totals[:, kernels.DATA],
-        initial=totals[:, kernels.START_TERM],
-        jumps=totals[:, kernels.JUMPS],
-        residual=totals[:, kernels.RESIDUAL],
-        n_sweeps=integers[:, kernels.SWEEPS],
-        status=integers[:, kernels.STATUS],
-        history=history,
-    )
+    parts = batch.share(solve_chunk, n_jobs)
+    require_possible(batch, outcome)
     return outcome, summed(parts)
 
 
-def require_possible(batch: Batch, integers: IntArray) -> None:
+def require_possible(batch: Batch, outcome: Outcome) -> None:
     """Raise, naming the place, if some trajectory's evidence left no state possible."""
-    is_impossible = integers[:, kernels.STATUS] == kernels.IMPOSSIBLE
+    is_impossible = outcome.status == IMPOSSIBLE
     if not is_impossible.any():
         return
-    d = int(is_impossible.argmax())
+    d, integers = int(is_impossible.argmax()), outcome.integers
     label = batch.evidence.label(d)
     time = batch.grid.times(d)[int(integers[d, kernels.BAD_POINT])]
     raise ImpossibleEvidence(d, label, int(integers[d, kernels.BAD_NODE]), float(time))
@@ -277,16 +278,7 @@ def expected_statistics(batch: Batch, parameters: Parameters, n_jobs: int = 1) -
 
 def summed(parts: list[Counts]) -> Counts:
     """The statistics of all pieces together; the same to the last bit whoever computed them."""
-    return Counts(*(np.sum(column, axis=0) for column in zip(*parts)))
-
-
-class SweepRecord(NamedTuple):
-    """Per trajectory: what the iteration tells (columns as in ``_solve.py``)."""
-
-    totals: FloatArray
-    integers: IntArray
-    history: FloatArray
-    """(D, 2, max_sweeps): F and residual after every sweep; NaN beyond the last one."""
+    return Counts(*engine.total(parts))
 
 
 class Counts(NamedTuple):
@@ -316,13 +308,9 @@ NO_READING = Reading(NOTHING, _NO_MESSAGES, _NO_POINTS)
 AS_IT_IS = Control()
 
 
-def new_record(n_trajectories: int, max_sweeps: int) -> SweepRecord:
-    """An empty record, with room for these numbers of trajectories and sweeps."""
-    return SweepRecord(
-        np.zeros((n_trajectories, kernels.N_TOTALS)),
-        np.zeros((n_trajectories, kernels.N_INTEGERS), dtype=np.int64),
-        np.full((n_trajectories, 2, max_sweeps), np.nan),
-    )
+def new_outcome(n_trajectories: int, max_sweeps: int) -> Outcome:
+    """Room for these numbers of trajectories and sweeps; the history holds F and the residual."""
+    return Outcome.empty(kernels.N_TOTALS, kernels.N_INTEGERS, (n_trajectories, 2, max_sweeps))
 
 
 def make_counts(problem: Problem) -> Counts:
@@ -370,19 +358,19 @@ def sweep(
     parameters: Parameters,
     moments: FloatArray,
     which: tuple[int, int],
-    record: SweepRecord,
+    outcome: Outcome,
     *,
     control: Control = AS_IT_IS,
     counts: Counts = _NO_COUNTS,
     reading: Reading = NO_READING,
     work: Work | None = None,
 ) -> None:
-    """Sweep trajectories ``which[0]`` … ``which[1]``−1 as often as ``record`` has room for.
+    """Sweep trajectories ``which[0]`` … ``which[1]``−1 as often as ``outcome`` has room for.
 
     ``work``: buffers for these trajectories, for callers that sweep thousands of times.
     """
     chosen = np.arange(*which, dtype=np.int64)
-    asked = (control, record, counts, reading)
+    asked = (control, outcome, counts, reading)
     if work is None:
         if not is_ready(node_generator):
             # the first sweep of a process compiles on nothing what calls the units, and then these:

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from asterism.engine._outcome import IMPOSSIBLE
 from asterism.errors import AsterismError, DataError, Sentence, Setting
-from asterism.numerics.resources import chunks, map_chunks, require_memory
+from asterism.numerics.resources import require_memory
 from asterism.star._between_points import marginals_at
 from asterism.star._buffers import INITIAL, SQUARES
 from asterism.star._kept_messages import AT_POINTS, MESSAGES, Messages
-from asterism.star._solve import IMPOSSIBLE, STATUS
 from asterism.star.batch import (
     NO_READING,
     Batch,
     Control,
     addresses_for,
-    new_record,
+    new_outcome,
     sweep,
 )
 from asterism.star.problem import Parameters
@@ -39,7 +39,7 @@ def point_marginals(batch: Batch, parameters: Parameters, n_jobs: int = 1) -> Fl
     a recorded jump sees the state after it.
     """
     found = np.zeros(len(batch.problem.likelihood))
-    record = new_record(batch.n_trajectories, 1)
+    outcome = new_outcome(batch.n_trajectories, 1)
 
     def read_chunk(first: int, last: int) -> None:
         sweep(
@@ -47,13 +47,13 @@ def point_marginals(batch: Batch, parameters: Parameters, n_jobs: int = 1) -> Fl
             parameters,
             batch.moments,
             (first, last),
-            record,
+            outcome,
             control=Control(damping=0.0),
             reading=NO_READING._replace(kind=AT_POINTS, at_points=found),
         )
 
-    map_chunks(read_chunk, chunks(batch.n_trajectories), n_jobs)
-    if np.any(record.integers[:, STATUS] == IMPOSSIBLE):
+    batch.share(read_chunk, n_jobs)
+    if (outcome.status == IMPOSSIBLE).any():
         raise AsterismError(
             "The probabilities at the measurements left the range of finite numbers: rates or "
             "likelihoods are too extreme, or the data are impossible under these rates."
@@ -116,17 +116,17 @@ def messages_of(batch: Batch, index: int, parameters: Parameters) -> Messages:
         np.full((n_nodes, steps), -1, dtype=np.int32),
         np.full((n_nodes, steps + 1), -1, dtype=np.int32),
     )
-    record = new_record(batch.n_trajectories, 1)
+    outcome = new_outcome(batch.n_trajectories, 1)
     sweep(
         batch.problem,
         parameters,
         batch.moments,
         (index, index + 1),
-        record,
+        outcome,
         control=Control(damping=0.0),
         reading=NO_READING._replace(kind=MESSAGES, messages=messages),
     )
-    if record.integers[index, STATUS] == IMPOSSIBLE:
+    if outcome.status[index] == IMPOSSIBLE:
         raise messages_too_extreme(batch.evidence, index)
     return messages
 

@@ -13,38 +13,33 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from asterism.engine.grid import Grid
+from asterism.numerics.arrays import starts_of
 from asterism.numerics.compiled import CompiledGraph, CompiledNetwork
 from asterism.star._buffers import (
     CHILD,
     CHILDREN,
     CONFIGURATIONS,
     DWELL,
-    FIRST,
     INITIAL,
     IS_EXOGENOUS,
-    IS_SET,
     IS_SUMMARY,
-    LAST,
     LINK,
     LOG_OF_ZERO_RATE,
-    MARK,
     MEMBER,
     PARENT,
     PARENTS,
     POINT,
     SLOT,
     SOFT,
-    SPAN,
     SQUARES,
-    STATE,
     STATES,
     TABLE,
     VALUES,
     WEIGHT,
     Problem,
 )
-from asterism.star._grid_steps import find_stretches
-from asterism.star.grid import Grid
+from asterism.star._stretches import find_stretches
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray
 from asterism.timeline.timeline import (
     EVENT,
@@ -55,11 +50,12 @@ from asterism.timeline.timeline import (
     LIKELIHOOD,
     OTHER,
     SET,
-    UNTIL,
     VALUE,
     Timeline,
+    joint_tables,
     scaled_likelihoods,
     scales_of,
+    spans_on_grid,
     timeline_of,
 )
 
@@ -141,15 +137,10 @@ class Layout:
             for name in ("mark", "likelihood", "mark_scale", "marginals"):
                 fields[name] = fields[name].copy()
         fields["mark"][:, POINT] = at[self.event_of_mark]
-        span = np.empty((len(self.span), 4), dtype=np.int64)
-        span[:, FIRST] = at[self.span[:, EVENT]]
-        span[:, LAST] = at[self.span[:, UNTIL]]
-        span[:, STATE] = self.span[:, VALUE]
-        span[:, IS_SET] = self.span[:, KIND] == SET
         return Problem(
             step_start=grid.step_start,
             width=grid.width,
-            span=span,
+            span=spans_on_grid(self.span, at),
             **_stretch_fields(grid),
             **fields,
         )
@@ -194,7 +185,7 @@ def lay_out_evidence(evidence: Evidence, graph: CompiledGraph) -> Layout:
     has_links = len(evidence.jumps.time) > 0 or len(evidence.joint) > 0
     # without links no graph matters, and whoever iterates asks again with the same evidence
     marks: _Marks | None = None if has_links else evidence.memory.get(_SORTED)
-    links = _Links(timeline)
+    links = _Links(timeline, evidence)
     if has_links:
         links.collect(evidence, graph)
     if marks is None:
@@ -242,11 +233,8 @@ def _marks(evidence: Evidence, timeline: Timeline, links: _Links) -> _Marks:
         # of all that has the same time a jump comes first: measurements there see the new state
         order = np.lexsort((mark[:, KIND] != JUMP, event, pair))
         pair, event, mark, scale = pair[order], event[order], mark[order], scale[order]
-    running = np.zeros((n_pairs + 1, 2), dtype=np.int64)
-    np.cumsum(np.bincount(pair, minlength=n_pairs), out=running[1:, MARK])
     holds = np.isin(kind, (HELD, SET))
-    if holds.any():
-        np.cumsum(np.bincount(timeline.pair[holds], minlength=n_pairs), out=running[1:, SPAN])
+    running = np.column_stack([starts_of(p, n_pairs) for p in (pair, timeline.pair[holds])])
     return _Marks(running, mark, values, scale, event)
 
 
@@ -265,8 +253,9 @@ class _Links:
     measurement are the nodes that it reads.
     """
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: Timeline, evidence: Evidence) -> None:
         self.timeline = timeline
+        self.table_start, self.log_table = joint_tables(evidence)
         self.of_entry = np.full(len(timeline.entry), -1, dtype=np.int64)
         self.trajectory: list[int] = []
         self.rows: list[tuple[int, int, int, int, int]] = []
@@ -276,13 +265,12 @@ class _Links:
         self.soft: list[tuple[int, int, int, int]] = []
         """Members that get a factor: link, which member, trajectory and node, event time."""
         self.marginals: list[FloatArray] = []
-        self.tables: list[FloatArray] = []
 
     def collect(self, evidence: Evidence, graph: CompiledGraph) -> None:
         """Make a link of every jump and of every first member of a joint measurement."""
         timeline = self.timeline
         entry, kind = timeline.entry, timeline.kind
-        n_marginals = n_values = 0
+        n_marginals = 0
         for row in np.flatnonzero((kind == JUMP) | ((kind == JOINT) & (entry[:, OTHER] == 0))):
             trajectory, node = divmod(int(timeline.pair[row]), timeline.n_nodes)
             event, _, value, other, _ = (int(i) for i in entry[row])
@@ -290,14 +278,13 @@ class _Links:
             link = self.of_entry[row] = len(self.rows)
             self.trajectory.append(trajectory)
             to, left = (value, other) if is_jump else (-1, -1)
-            self.rows.append((int(is_jump), to, left, len(self.members), n_values))
+            table = -1 if is_jump else int(self.table_start[value])
+            self.rows.append((int(is_jump), to, left, len(self.members), table))
             if is_jump:
                 parents = graph.parents[graph.parent_start[node] : graph.parent_start[node + 1]]
                 nodes = [node, *(int(p) for p in parents)]
             else:
                 nodes = list(evidence.joint[value].nodes)
-                self.tables.append(evidence.joint[value].log_likelihood.ravel())
-                n_values += self.tables[-1].size
             for member, n in enumerate(nodes):
                 pair = trajectory * timeline.n_nodes + n
                 size = int(graph.n_states[n])
@@ -312,20 +299,18 @@ class _Links:
                 self.members.append((n, n_marginals))
                 self.marginals.append(marginal)
                 n_marginals += size
-        self.rows.append((0, 0, 0, len(self.members), n_values))
+        self.rows.append((0, 0, 0, len(self.members), -1))
 
     def fields(self, evidence: Evidence) -> dict[str, Any]:
         """Those of the problem that hold links."""
-        n_links = np.bincount(
-            np.array(self.trajectory, dtype=np.int64), minlength=evidence.n_trajectories
-        )
+        trajectory = np.array(self.trajectory, dtype=np.int64)
         rows = self.rows or [(0, 0, 0, 0, 0)]
         return {
-            "link_start": np.concatenate([[0], np.cumsum(n_links)]).astype(np.int64),
+            "link_start": starts_of(trajectory, evidence.n_trajectories),
             "link": np.array(rows, dtype=np.int64),
             "member": np.array(self.members, dtype=np.int64).reshape(-1, 2),
             "marginals": np.concatenate([np.zeros(0), *self.marginals]),
-            "log_table": np.concatenate([np.zeros(0), *self.tables]),
+            "log_table": self.log_table,
         }
 
 

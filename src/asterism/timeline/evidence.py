@@ -11,6 +11,7 @@ Also here: parts of the evidence, such as some trajectories, or only what each s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -204,6 +205,30 @@ def subset(evidence: Evidence, trajectories: IntArray) -> Evidence:
         ),
         labels=tuple(evidence.labels[d] for d in trajectories) if evidence.labels else (),
     )
+
+
+def about(evidence: Evidence, nodes: Sequence[int]) -> tuple[Evidence, IntArray]:
+    """What is known about some nodes; where their likelihoods stand among all.
+
+    The paths of exogenous nodes stay: they may be parents of these.
+    """
+    points = evidence.points
+    is_own = np.isin(points.node, nodes)
+    lengths = np.diff(points.offset, append=len(points.log_likelihood))
+    matters = [*nodes, *evidence.exogenous]
+
+    def some(table: Table) -> Table:
+        return rows_of(table, np.flatnonzero(np.isin(table.node, matters)))
+
+    own = replace(
+        evidence,
+        points=_packed(points, np.flatnonzero(is_own), lengths[is_own]),
+        jumps=some(evidence.jumps),
+        spans=some(evidence.spans),
+        interventions=some(evidence.interventions),
+        joint=tuple(m for m in evidence.joint if not set(nodes).isdisjoint(m.nodes)),
+    )
+    return own, np.flatnonzero(np.repeat(is_own, lengths))
 
 
 def _packed(points: Points, rows: IntArray, lengths: IntArray) -> Points:

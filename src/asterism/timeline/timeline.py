@@ -39,6 +39,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asterism.errors import DataError
+from asterism.numerics.arrays import offsets, starts_of
 from asterism.timeline.evidence import (
     Evidence,
     FloatArray,
@@ -53,6 +54,9 @@ SET, JUMP, HELD, LIKELIHOOD, JOINT = 0, 1, 2, 3, 4
 """Kinds of entries, in the order in which they act at one time."""
 EVENT, KIND, VALUE, OTHER, UNTIL = 0, 1, 2, 3, 4
 """Columns of an entry."""
+FIRST, LAST, STATE, IS_SET = 0, 1, 2, 3
+"""Columns of a span on a grid: a node is known to be in STATE on steps FIRST ≤ k < LAST; set: the
+experimenter held it there."""
 
 #: a difference in log-likelihood of 6 makes the worse state 400 times less likely: as good as
 #: excluded
@@ -103,6 +107,19 @@ def on_grid(timeline: Timeline, point_of_event: IntArray) -> IntArray:
     entry[:, EVENT] = point_of_event[entry[:, EVENT]]
     entry[:, UNTIL] = point_of_event[entry[:, UNTIL]]
     return entry
+
+
+def spans_on_grid(entry: IntArray, point_of_event: IntArray) -> IntArray:
+    """Entries that hold a node (``HELD``, ``SET``) as spans of steps."""
+    steps = point_of_event[entry[:, [EVENT, UNTIL]]]
+    span = np.column_stack([steps, entry[:, VALUE], entry[:, KIND] == SET])
+    return np.ascontiguousarray(span)  # for another order in memory numba would compile anew
+
+
+def joint_tables(evidence: Evidence) -> tuple[IntArray, FloatArray]:
+    """Where the log-likelihoods of each joint measurement begin, and all of them, in C order."""
+    tables = [np.asarray(m.log_likelihood, dtype=np.float64).ravel() for m in evidence.joint]
+    return offsets([len(table) for table in tables]), np.concatenate([np.zeros(0), *tables])
 
 
 def timeline_of(evidence: Evidence) -> Timeline:
@@ -165,11 +182,9 @@ def _lay_out(evidence: Evidence) -> Timeline:
         elif kind == LIKELIHOOD and last > first:
             np.maximum.at(sharpness, begins, _decisiveness(points))
     order = np.lexsort((entry[:, KIND], entry[:, EVENT], pair))
-    running = np.zeros(evidence.n_trajectories * n_nodes + 1, dtype=np.int64)
-    np.cumsum(np.bincount(pair, minlength=len(running) - 1), out=running[1:])
     return Timeline(
         *(evidence.n_trajectories, n_nodes, trajectory, time, sharpness),
-        *(running, np.ascontiguousarray(entry[order])),
+        *(starts_of(pair, evidence.n_trajectories * n_nodes), np.ascontiguousarray(entry[order])),
     )
 
 

@@ -34,14 +34,12 @@ from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from asterism.clusters import _cluster_layout as layout
 from asterism.clusters import _cluster_sweep as _sweep
-from asterism.clusters._cluster_layout import IMPOSSIBLE
 from asterism.clusters.batch import (
     ClusterBatch,
     ClusterModel,
-    ClusterOutcome,
     ClusterReader,
     make_cluster_batch,
     refused,
@@ -50,8 +48,11 @@ from asterism.clusters.batch import (
     start_messages,
 )
 from asterism.clusters.problem import known_indicator
-from asterism.clusters.region_arrays import region_shape
 from asterism.clusters.regions import STATE_LIMIT, Regions, find_regions, joint_probabilities
+from asterism.engine._outcome import IMPOSSIBLE
+from asterism.engine.batch import Outcome
+from asterism.engine.grid import Grid, build_even_grid
+from asterism.engine.joint_states import joint_states
 from asterism.engine.paths import ChainSets, DrawnPaths, Solved, known_nodes
 from asterism.engine.refine import SETTLED, Solution, solve_on_grids
 from asterism.engine.rule import Precision, Rule
@@ -61,7 +62,6 @@ from asterism.inference.posterior import Posterior
 from asterism.model.network import Network
 from asterism.numerics.compiled import CompiledNetwork, diagonal_index
 from asterism.numerics.resources import require_memory
-from asterism.star.grid import Grid, build_even_grid, build_grid
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray, owner_of_values, subset
 from asterism.timeline.timeline import timeline_of
 
@@ -126,21 +126,16 @@ class ClusterRule(Rule):
 
     def grid(self, evidence: Evidence, factors: IntArray) -> Grid:
         """First steps, cut into ``factors`` parts; without separators any steps will do."""
-        timeline, step = timeline_of(evidence), self.precision.time_step
-        if step is None and self.is_exact_on_any_grid:
-            fastest = -float(self.rates.min(initial=0.0))
-            longest = float((evidence.end - evidence.start).max(initial=0.0))
-            step = _PARTS_PER_STEP / fastest if fastest > 0.0 else np.inf
-            step = min(step, max(longest, 1e-300))
-        if step is not None:
-            return build_even_grid(timeline, step)
-        return build_grid(timeline, self.relaxation_rate, self.first_step, factors)
+        if not self.is_exact_on_any_grid or self.precision.time_step is not None:
+            return super().grid(evidence, factors)
+        fastest = -float(self.rates.min(initial=0.0))
+        longest = float((evidence.end - evidence.start).max(initial=0.0))
+        step = _PARTS_PER_STEP / fastest if fastest > 0.0 else np.inf
+        return build_even_grid(timeline_of(evidence), min(step, max(longest, 1e-300)))
 
-    def make_batch(
-        self, evidence: Evidence, factors: IntArray, same: ClusterBatch | None
-    ) -> ClusterBatch:
+    def make_batch(self, evidence: Evidence, grid: Grid, same: ClusterBatch | None) -> ClusterBatch:
         """Trajectories on a grid, with their first messages."""
-        batch = make_cluster_batch(self.model, evidence, self.grid(evidence, factors))
+        batch = make_cluster_batch(self.model, evidence, grid)
         start_messages(batch, self.rates)
         return batch
 
@@ -173,7 +168,7 @@ class ClusterRule(Rule):
 
     def run(
         self, batch: ClusterBatch, max_sweeps: int, restart: bool
-    ) -> tuple[ClusterOutcome, tuple[FloatArray, ...]]:
+    ) -> tuple[Outcome, tuple[FloatArray, ...]]:
         """Iterate from the present messages until they settle, and count."""
         settled = SETTLED * self.precision.tolerance
         parameters = (self.rates, self.initial)
@@ -189,12 +184,6 @@ class ClusterRule(Rule):
         """Some trajectories of a solved batch, and their statistics."""
         chosen = select_clusters(batch, index)
         return chosen, (chosen.found.table.sum(axis=0),)
-
-    # ---- what the outcome says --------------------------------------------------------------
-
-    def is_cut_short(self, outcome: ClusterOutcome) -> NDArray[np.bool_]:
-        """Which trajectories ended for want of sweeps."""
-        return np.asarray(outcome.status != _sweep.SETTLED)
 
     def dwell_and_transitions(self, solution: Solution) -> tuple[FloatArray, FloatArray]:
         """Flat expected dwell times and transitions."""
@@ -215,7 +204,7 @@ class ClusterRule(Rule):
         for c in sorted({owner for owner in regions.owner if owner >= 0}):
             members = regions.clusters[c]
             joint = reader.probabilities(index, c, times)
-            digit = region_shape(graph, members).digit
+            digit = joint_states(graph, members).digit
             for i, n in enumerate(members):
                 if regions.owner[n] == c:
                     indicator = digit[:, i : i + 1] == np.arange(int(graph.n_states[n]))
@@ -331,15 +320,15 @@ def lasting_until(evidence: Evidence, end: float) -> Evidence:
     return replace(evidence, end=np.array([end]), spans=spans)
 
 
-def require_possible(batch: ClusterBatch, outcome: ClusterOutcome) -> None:
+def require_possible(batch: ClusterBatch, outcome: Outcome) -> None:
     """Raise, naming the place, where the evidence has no probability."""
-    failed = np.flatnonzero(outcome.status == _sweep.FAILED)
+    failed = np.flatnonzero(outcome.status == IMPOSSIBLE)
     if len(failed):
         d = int(failed[0])
-        _, step, kind = (int(i) for i in outcome.failure[d])
+        step, kind = (int(i) for i in outcome.integers[d, [_sweep.STEP, _sweep.FAILURE]])
         time = batch.grid.times(d)[min(step, len(batch.grid.times(d)) - 1)]
         raise refused(batch.evidence.label(d), f"at about time {time:g}", kind)
-    forbidden = np.flatnonzero(outcome.forbidden > _FORBIDDEN)
+    forbidden = np.flatnonzero(outcome.totals[:, _sweep.FORBIDDEN] > _FORBIDDEN)
     if len(forbidden):
         label = batch.evidence.label(int(forbidden[0]))
-        raise refused(label, "somewhere between its ends", IMPOSSIBLE)
+        raise refused(label, "somewhere between its ends", layout.IMPOSSIBLE)

@@ -53,8 +53,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from asterism.engine._outcome import CONVERGED, EVIDENCE, GUARD, NOT_FINITE
+from asterism.engine.batch import Outcome
+from asterism.engine.grid import Grid
 from asterism.engine.paths import ChainSets, DrawnPaths, Solved
 from asterism.engine.refine import SETTLED, Solution, solve_on_grids
 from asterism.engine.rule import Precision, Rule
@@ -63,19 +65,17 @@ from asterism.errors import AsterismError, Sentence, Setting
 from asterism.inference.posterior import Posterior
 from asterism.model.network import Network
 from asterism.numerics.compiled import CompiledNetwork, diagonal_index
-from asterism.star import _grid_steps as grids
 from asterism.star._buffers import FIRST, INITIAL, LAST, STATES
-from asterism.star._solve import CONVERGED, GUARD, NOT_FINITE, SWEEP_LIMIT
+from asterism.star._solve import DATA, START_TERM
 from asterism.star.batch import (
     Batch,
     ImpossibleEvidence,
-    Outcome,
-    copy_links,
+    batch_on,
     expected_statistics,
-    make_batch,
+    largest_change,
+    prolong,
     run,
 )
-from asterism.star.grid import Grid, build_even_grid, build_grid
 from asterism.star.point_values import flat_marginals, messages_of
 from asterism.star.problem import Parameters
 from asterism.timeline.evidence import (
@@ -87,7 +87,6 @@ from asterism.timeline.evidence import (
     no_points,
     refuse_interventions,
 )
-from asterism.timeline.timeline import timeline_of
 
 _FIRST_STEP = 0.6  # relaxation times, at tolerance 1e-3
 _STEP_POWER = 0.3  # of the tolerance; between fourth and second order
@@ -146,42 +145,20 @@ class StarRule(Rule):
 
     # ---- grids ------------------------------------------------------------------------------
 
-    def grid(self, evidence: Evidence, factors: IntArray) -> Grid:
-        """First steps, cut into ``factors`` parts."""
-        timeline, step = timeline_of(evidence), self.precision.time_step
-        if step is not None:
-            return build_even_grid(timeline, step, self.relaxation_rate)
-        return build_grid(
-            timeline, self.relaxation_rate, self.first_step, factors, is_corrected=True
-        )
-
-    def make_batch(self, evidence: Evidence, factors: IntArray, same: Batch | None) -> Batch:
+    def make_batch(self, evidence: Evidence, grid: Grid, same: Batch | None) -> Batch:
         """Trajectories on a grid; their moments still have to be started."""
-        return make_batch(
-            evidence,
-            self.network.graph,
-            self.relaxation_rate,
-            self.first_step,
-            factors,
-            self.precision.time_step,
-            None if same is None else same.layout,
-            is_corrected=self.is_smooth,
-        )
+        layout = None if same is None else same.layout
+        return batch_on(grid, evidence, self.network.graph, layout)
 
     def prolong(self, coarse: Batch, fine: Batch, of_fine: IntArray, ratios: IntArray) -> None:
         """Start on finer steps from the moments of the coarser ones."""
-        old, new = (coarse.problem, coarse.moments), (fine.problem, fine.moments)
-        grids.prolong(*old, *new, of_fine, ratios)
-        copy_links(coarse, fine, of_fine)
+        prolong(coarse, fine, of_fine, ratios)
 
     def largest_change(
         self, coarse: Batch, fine: Batch, of_fine: IntArray, ratios: IntArray
     ) -> FloatArray:
         """Per trajectory, the largest difference between two grids in a coarse step's marginals."""
-        change = np.zeros(len(of_fine))
-        old, new = (coarse.problem, coarse.moments), (fine.problem, fine.moments)
-        grids.largest_change(*old, *new, of_fine, ratios, change)
-        return change
+        return largest_change(coarse, fine, of_fine, ratios)
 
     def order(self, batch: Batch) -> IntArray:
         """Per trajectory, with which power of the step its error surely falls."""
@@ -227,10 +204,6 @@ class StarRule(Rule):
 
     # ---- what the outcome says --------------------------------------------------------------
 
-    def is_cut_short(self, outcome: Outcome) -> NDArray[np.bool_]:
-        """Which trajectories ended for want of sweeps."""
-        return np.asarray(outcome.status == SWEEP_LIMIT)
-
     def require_answer(self, outcome: Outcome, evidence: Evidence) -> None:
         """Raise where the iteration left the range of finite numbers."""
         is_lost = outcome.status == NOT_FINITE
@@ -260,10 +233,8 @@ class StarRule(Rule):
 
     def evidence_parts(self, solution: Solution) -> dict[str, float]:
         """F cut into energy, entropy, data and start terms."""
-        total, data, initial = (
-            float(part.sum())
-            for part in (solution.outcome.evidence, solution.outcome.data, solution.outcome.initial)
-        )
+        columns = [EVIDENCE, DATA, START_TERM]
+        total, data, initial = (float(solution.outcome.totals[:, c].sum()) for c in columns)
         energy = _energy(self.network, *solution.statistics)
         return {
             "energy": energy,

@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asterism.clusters._cluster_messages import SeparatorMessages
-from asterism.clusters._cluster_sweep import SETTLED, Found
+from asterism.clusters._cluster_sweep import Found
 from asterism.clusters.batch import (
     ClusterBatch,
     run_clusters,
     set_cluster_likelihoods,
 )
 from asterism.clusters.regions import find_regions
+from asterism.engine._outcome import CONVERGED
 from asterism.engine.rule import Precision
 from asterism.engine.rules.clusters import ClusterRule, require_possible
 from asterism.errors import TooLargeError
@@ -73,7 +74,7 @@ class ClusterStep(StepOnGrids):
             )
             require_possible(batch, outcome)
             counts = Counts(found.table[self._diagonal], found.table, found.initial)
-            settled = bool((outcome.status == SETTLED).all())
+            settled = bool((outcome.status == CONVERGED).all())
             return Solved(outcome.evidence, counts, found.points, settled)
 
         return solve

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from asterism.engine._outcome import CONVERGED
 from asterism.engine.refine import solve_on_grids
 from asterism.engine.rule import Precision, Rule
 from asterism.engine.rules.star import StarRule
@@ -22,7 +23,6 @@ from asterism.exact.groups import JOINT_LIMIT
 from asterism.numerics.arrays import FloatArray, IntArray
 from asterism.numerics.compiled import CompiledGraph, CompiledNetwork, diagonal_index
 from asterism.numerics.resources import chunks
-from asterism.star._solve import CONVERGED
 from asterism.star.batch import Batch, Counts, is_uncoupled, run, summed
 from asterism.star.point_values import point_marginals, set_log_likelihoods
 from asterism.star.problem import Parameters

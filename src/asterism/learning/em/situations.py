@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from asterism.data.statistics import Statistics
+from asterism.inference import posterior as inferred
 from asterism.inference.posterior import Posterior
 from asterism.learning.em.fitting import Fit
 from asterism.numerics.arrays import FloatArray
@@ -56,6 +57,4 @@ def statistics_of(fit: Fit) -> Statistics:
             moves.append(transitions[larger.place(n)].reshape(-1, width).sum(axis=0))
             time.append(dwell[own].reshape(-1, size).sum(axis=0))
         transitions, dwell = np.concatenate(moves), np.concatenate(time)
-    return Statistics.from_flat(
-        network.nodes, network.parents, graph, dwell, transitions, network.states
-    )
+    return inferred.statistics_of(network, dwell, transitions)

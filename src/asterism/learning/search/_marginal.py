@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from asterism.engine._outcome import EVIDENCE, RESIDUAL
 from asterism.numerics._bundle import bundle
 from asterism.numerics._jit import inner, kernel
 from asterism.star._buffers import (
@@ -39,8 +40,6 @@ from asterism.star._node import (
 )
 from asterism.star._solve import (
     DEPTH,
-    EVIDENCE,
-    RESIDUAL,
     add_products,
     begin_sweep,
     fit,

@@ -17,7 +17,6 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from asterism.clusters._cluster_sweep import FAILED
 from asterism.clusters.batch import (
     ClusterBatch,
     ClusterModel,
@@ -27,6 +26,8 @@ from asterism.clusters.batch import (
 )
 from asterism.clusters.regions import Regions, find_regions
 from asterism.data.observations import Observations
+from asterism.engine._outcome import IMPOSSIBLE
+from asterism.engine.grid import Grid, make_grid
 from asterism.engine.rules.clusters import require_possible
 from asterism.errors import AsterismError
 from asterism.learning.search import _marginal as marginal
@@ -41,7 +42,6 @@ from asterism.learning.tasks import ProgressListener
 from asterism.numerics.arrays import IntArray
 from asterism.numerics.compiled import compile_graph, diagonal_index
 from asterism.numerics.resources import current_limit
-from asterism.star.grid import Grid, build_even_grid, build_grid
 from asterism.star.problem import Parameters
 from asterism.timeline.timeline import timeline_of
 
@@ -104,7 +104,7 @@ class ClusterScorer(Scorer):
         while iteration < _MAX_ITERATIONS and not converged:
             iteration += 1
             outcome, found = run_clusters(batch, rates, initial, _SETTLED, _SWEEPS, n_jobs or 1)
-            if (outcome.status == FAILED).any():
+            if (outcome.status == IMPOSSIBLE).any():
                 require_possible(batch, outcome)
             table = found.table
             sums = Sums(table[diagonal], table, totals, summary)
@@ -169,12 +169,9 @@ def _separator_keys(regions: Regions) -> list[tuple[tuple[int, ...], ...]]:
 def graph_scorer(search: SearchRun) -> ClusterScorer:
     """The same data, prior and nodes as a search's scorer."""
     scorer, settings = search.scorer, search.settings
-    timeline = timeline_of(scorer.evidence)
-    if settings.accuracy.time_step is not None:
-        grid = build_even_grid(timeline, settings.accuracy.time_step)
-    else:
-        step = _STEP * float(np.sqrt(settings.accuracy.tolerance / 1e-3))
-        grid = build_grid(timeline, search.single_nodes.relaxation_rate, step)
+    step = _STEP * float(np.sqrt(settings.accuracy.tolerance / 1e-3))
+    rate, time_step = search.single_nodes.relaxation_rate, settings.accuracy.time_step
+    grid = make_grid(timeline_of(scorer.evidence), rate, step, time_step=time_step)
     own = {f.name: getattr(scorer, f.name) for f in fields(Scorer)}
     return ClusterScorer(**own, cluster_grid=grid)
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from asterism.engine._outcome import EVIDENCE, IMPOSSIBLE, RESIDUAL
 from asterism.learning.search import _marginal as marginal
 from asterism.learning.search._local import extrapolate_all
 from asterism.learning.search._marginal import (
@@ -29,26 +30,19 @@ from asterism.numerics._step import has_settled
 from asterism.numerics.arrays import FloatArray, IntArray
 from asterism.numerics.resources import chunks, current_limit, map_chunks
 from asterism.star._buffers import TABLE, Problem, make_work
-from asterism.star._solve import (
-    BAD_NODE,
-    EVIDENCE,
-    IMPOSSIBLE,
-    RESIDUAL,
-    STATUS,
-)
+from asterism.star._solve import BAD_NODE
 from asterism.star.batch import (
     Control,
     Counts,
     addresses_to_sweep,
     is_uncoupled,
     make_counts,
-    new_record,
+    new_outcome,
     summed,
     sweep,
 )
 from asterism.star.problem import Parameters
 
-_CHUNKS = 16
 _QUIET = 3e-7  # change of the score, per measurement, that no longer matters
 _LEAST_DAMPING = 0.1
 _FAR = 0.01  # change per iteration that is far from a solution
@@ -86,8 +80,8 @@ def solve_in_threads(
     Without ``keep_moments`` these may be left as they are, which saves a sweep.
     """
     n_trajectories = len(problem.step_start) - 1
-    pieces = chunks(n_trajectories, _CHUNKS)
-    record = new_record(n_trajectories, 1)
+    pieces = chunks(n_trajectories)
+    record = new_outcome(n_trajectories, 1)
     totals = record.totals
     summary = np.zeros(marginal.N_SUMMARY)
     bad = np.full(2, -1, dtype=np.int64)
@@ -136,7 +130,7 @@ def solve_in_threads(
             restart = False
         else:
             parts, totals[:, EVIDENCE] = quick
-        impossible = np.flatnonzero(record.integers[:, STATUS] == IMPOSSIBLE)
+        impossible = np.flatnonzero(record.status == IMPOSSIBLE)
         if len(impossible):
             bad[:] = record.integers[impossible[0], BAD_NODE], impossible[0]
             status = marginal.IMPOSSIBLE

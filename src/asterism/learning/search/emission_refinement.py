@@ -88,7 +88,7 @@ def _weights(scorer: Scorer, solution: GraphSolution, n_jobs: int) -> FloatArray
     if len(problem.marginals) == len(solution.marginals):
         problem.marginals[:] = solution.marginals
     solved = Batch(
-        scorer.evidence, base.layout, base.grid, base.graph, problem, solution.moments.copy()
+        scorer.evidence, base.grid, base.layout, base.graph, problem, solution.moments.copy()
     )
     parameters = Parameters(
         solution.rates, scorer.table_of(solution), solution.initial, scorer.geometric

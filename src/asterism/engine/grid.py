@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from asterism.engine._grid_steps import LEAST_STEPS, SHARP_DENSITY, lay_out
+from asterism.numerics.arrays import offsets
 from asterism.numerics.resources import require_memory
-from asterism.star._grid_steps import LEAST_STEPS, SHARP_DENSITY, lay_out
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray
 from asterism.timeline.timeline import Timeline
 
@@ -41,7 +42,7 @@ class Grid:
     def select(self, trajectories: IntArray) -> Grid:
         """The steps of some of the trajectories (ascending)."""
         steps = np.diff(self.step_start)[trajectories]
-        step_start = np.concatenate([[0], np.cumsum(steps)]).astype(np.int64)
+        step_start = offsets(steps)
         take = np.repeat(self.step_start[trajectories] - step_start[:-1], steps)
         n_points = steps + 1
         point_start = np.cumsum(n_points) - n_points
@@ -97,6 +98,21 @@ def most_steps(
     return in_relaxation_times / step + n_moments
 
 
+def make_grid(
+    timeline: Timeline,
+    relaxation_rate: float,
+    step: float,
+    factors: IntArray | int = 1,
+    time_step: float | None = None,
+    *,
+    is_corrected: bool = False,
+) -> Grid:
+    """Equal steps where ``time_step`` says so, else those of :func:`build_grid`."""
+    if time_step is not None:
+        return build_even_grid(timeline, time_step, relaxation_rate if is_corrected else 0.0)
+    return build_grid(timeline, relaxation_rate, step, factors, is_corrected=is_corrected)
+
+
 def build_grid(
     timeline: Timeline,
     relaxation_rate: float,
@@ -108,7 +124,7 @@ def build_grid(
     """Cut the gaps. ``step`` is in relaxation times, before each step is cut ``refinement`` times.
 
     ``relaxation_rate`` zero means that nothing couples: one step per gap is exact then. With
-    ``is_corrected`` smooth steps are of fourth order (see ``_grid_steps.py``).
+    ``is_corrected`` smooth steps are of fourth order (see ``star/_stretches.py``).
     """
     factors = np.empty(timeline.n_trajectories, dtype=np.int64)
     factors[:] = refinement
