@@ -9,19 +9,25 @@ import numpy as np
 from asterism.timeline.evidence import Evidence, JointMeasurement, Spans, subset
 from asterism.timeline.timeline import (
     EVENT,
+    FIRST,
     HELD,
+    IS_SET,
     JOINT,
     JUMP,
     KIND,
+    LAST,
     LIKELIHOOD,
     OTHER,
     SET,
+    STATE,
     UNTIL,
     VALUE,
+    joint_tables,
     known_states,
     on_grid,
     scaled_likelihoods,
     scales_of,
+    spans_on_grid,
     timeline_of,
 )
 from tests.reference.random_evidence import make_evidence
@@ -84,12 +90,19 @@ def test_event_times_and_how_much_is_learned_at_each() -> None:
     assert vague.sharpness.tolist() == [0.0, 0.25, 0.0]
 
 
-def test_several_nodes_in_one_order_of_time() -> None:
-    timeline = timeline_of(evidence_of_every_kind())
-    entry = timeline.entry[timeline.about([0, 1])]
-    assert (np.diff(entry[:, EVENT]) >= 0).all()
-    together = entry[entry[:, EVENT] == 5]
-    assert together[:, KIND].tolist() == [JUMP, JOINT, JOINT]
+def test_spans_and_joint_tables_on_a_grid() -> None:
+    evidence = evidence_of_every_kind()
+    timeline = timeline_of(evidence)
+    holds = np.isin(timeline.kind, (HELD, SET))
+    span = spans_on_grid(timeline.entry[holds], 3 * np.arange(len(timeline.time)))
+    np.testing.assert_array_equal(span[:, FIRST], 3 * timeline.entry[holds, EVENT])
+    np.testing.assert_array_equal(span[:, LAST], 3 * timeline.entry[holds, UNTIL])
+    np.testing.assert_array_equal(span[:, STATE], timeline.entry[holds, VALUE])
+    np.testing.assert_array_equal(span[:, IS_SET], timeline.kind[holds] == SET)
+    assert span.flags.c_contiguous
+    start, logs = joint_tables(evidence)
+    for i, m in enumerate(evidence.joint):
+        np.testing.assert_array_equal(logs[start[i] : start[i + 1]], m.log_likelihood.ravel())
 
 
 def test_entries_on_a_grid_apply_from_step_to_step() -> None:

@@ -271,18 +271,8 @@ def run_clusters(
     def solve_some(first: int, last: int) -> None:
         works = make_work(model.arrays, batch.problem)
         for d in range(first, last):
-            _sweep.solve_trajectory(
-                model.arrays,
-                batch.problem,
-                d,
-                (table.table, initial, table.is_zero),
-                batch.messages[d],
-                first_ones,
-                (tolerance, float(max_sweeps)),
-                works,
-                outcome,
-                (batch.found, NO_READING),
-            )
+            settings = (tolerance, float(max_sweeps))
+            _solve_one(batch, d, table, initial, first_ones, settings, works, outcome)
 
     batch.share(solve_some, n_jobs)
     batch.halvings[:] = outcome.integers[:, _sweep.HALVINGS]
@@ -292,6 +282,24 @@ def run_clusters(
         found.table.sum(axis=0), found.initial.sum(axis=0), found.points.copy()
     )
     return outcome, statistics
+
+
+def _solve_one(
+    batch: ClusterBatch,
+    d: int,
+    table: BaseTable,
+    initial: FloatArray,
+    first: tuple[FloatArray, FloatArray],
+    settings: tuple[float, float],
+    works: tuple[RegionWork, RegionWork, Shared],
+    outcome: Outcome,
+    reading: ClusterReading = NO_READING,
+) -> None:
+    """Iterate or read one trajectory; ``settings``: tolerance, largest number of sweeps."""
+    _sweep.solve_trajectory(
+        *(batch.model.arrays, batch.problem, d, (table.table, initial, table.is_zero)),
+        *(batch.messages[d], first, settings, works, outcome, (batch.found, reading)),
+    )
 
 
 def _new_outcome(n_trajectories: int, max_sweeps: int) -> Outcome:
@@ -375,19 +383,10 @@ class ClusterReader:
         )
 
     def _read(self, d: int, reading: ClusterReading) -> None:
-        model = self.batch.model
         outcome = _new_outcome(self.batch.n_trajectories, 1)
-        _sweep.solve_trajectory(
-            model.arrays,
-            self.batch.problem,
-            d,
-            (self._table.table, self._initial, self._table.is_zero),
-            self.batch.messages[d],
-            self._first,
-            (0.0, 0.0),
-            self._works,
-            outcome,
-            (self.batch.found, reading),
+        _solve_one(
+            *(self.batch, d, self._table, self._initial, self._first),
+            *((0.0, 0.0), self._works, outcome, reading),
         )
         if outcome.status[d] == IMPOSSIBLE:
             raise messages_too_extreme(self.batch.evidence, d)

@@ -203,29 +203,27 @@ def _merged(
     return _maximal(list(alive.values()))
 
 
-def _in_order_of_neighbours(clusters: list[frozenset[int]]) -> list[frozenset[int]]:
-    """Breadth first over shared nodes: what a cluster says reaches the next within a sweep."""
-    holders: dict[int, list[int]] = {}
+def _holders(clusters: list[frozenset[int]]) -> dict[int, list[int]]:
+    """Per node the clusters that hold it, ascending."""
+    found: dict[int, list[int]] = {}
     for i, members in enumerate(clusters):
         for n in members:
-            holders.setdefault(n, []).append(i)
+            found.setdefault(n, []).append(i)
+    return found
+
+
+def _in_order_of_neighbours(clusters: list[frozenset[int]]) -> list[frozenset[int]]:
+    """Breadth first over shared nodes: what a cluster says reaches the next within a sweep."""
+    import networkx
+
+    nodes_and_clusters = networkx.Graph()  # cluster i stands as −1 − i
+    for i, members in enumerate(clusters):
+        nodes_and_clusters.add_edges_from((-1 - i, n) for n in sorted(members))
     seen: dict[int, None] = {}
-    spread_nodes: set[int] = set()
-    for first in range(len(clusters)):
-        if first in seen:
-            continue
-        seen[first] = None
-        front = [first]
-        while front:
-            following = []
-            for i in front:
-                for n in sorted(clusters[i] - spread_nodes):
-                    spread_nodes.add(n)
-                    for j in holders[n]:
-                        if j not in seen:
-                            seen[j] = None
-                            following.append(j)
-            front = following
+    for i in range(len(clusters)):
+        if i not in seen:
+            reached = networkx.bfs_edges(nodes_and_clusters, -1 - i)
+            seen.update(dict.fromkeys([i, *(-1 - j for _, j in reached if j < 0)]))
     return [clusters[i] for i in seen]
 
 
@@ -236,10 +234,7 @@ def _owners(
     sizes: Sequence[int],
 ) -> tuple[int, ...]:
     """The smallest cluster that holds a node's family."""
-    holders: dict[int, list[int]] = {}
-    for i, members in enumerate(clusters):
-        for n in members:
-            holders.setdefault(n, []).append(i)
+    holders = _holders(clusters)
     owner = [-1] * n_nodes
     for n, family in families.items():
         rarest = min(family, key=lambda m: len(holders[m]))
@@ -252,10 +247,9 @@ def _separators(
     graph: CompiledGraph, clusters: list[frozenset[int]], owner: Sequence[int]
 ) -> tuple[Separator, ...]:
     """Join clusters, those that share most mutual edges first, until every node's form a tree."""
-    holders: dict[int, list[int]] = {}
-    for i, members in enumerate(clusters):
-        for n in members:
-            holders.setdefault(n, []).append(i)
+    from networkx.utils import UnionFind
+
+    holders = _holders(clusters)
     pairs: set[tuple[int, int]] = set()
     for n, held_by in holders.items():
         if len(held_by) <= _HUB:
@@ -273,20 +267,11 @@ def _separators(
         mutual = sum((a, b) in edges and (b, a) in edges for a, b in combinations(shared, 2))
         return -mutual, -len(shared), pair
 
-    root: dict[tuple[int, int], int] = {}
-
-    def find(n: int, i: int) -> int:
-        while root.get((n, i), i) != i:
-            above = root[(n, i)]
-            root[(n, i)] = root.get((n, above), above)
-            i = root[(n, i)]
-        return i
-
-    found = []
+    trees, found = UnionFind(), []
     for i, j in sorted(pairs, key=rank):
-        new = [n for n in sorted(clusters[i] & clusters[j]) if find(n, i) != find(n, j)]
+        new = [n for n in sorted(clusters[i] & clusters[j]) if trees[n, i] != trees[n, j]]
         for n in new:
-            root[(n, find(n, i))] = find(n, j)
+            trees.union((n, i), (n, j))
         if new:
             found.append(Separator((i, j), tuple(new)))
     return tuple(found)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,8 @@ from asterism.timeline.evidence import (
     IntArray,
     JointMeasurement,
     Points,
-    Spans,
+    Table,
+    in_order,
 )
 
 #: largest number of states that locked nodes may have together
@@ -348,16 +349,9 @@ def _merged_evidence(
     rows.sort(key=lambda row: row[:3])
     lengths = np.array([len(row[3]) for row in rows], dtype=np.int64)
     number = np.array([home[n][0] for n in range(evidence.n_nodes)], dtype=np.int64)
-    jumps, spans = evidence.jumps, evidence.spans
-    jump_order = np.lexsort((jumps.time, number[jumps.node], jumps.trajectory))
 
-    def renumbered(table: Spans) -> Spans:
-        order = np.lexsort((table.start, number[table.node], table.trajectory))
-        columns: tuple[Any, ...] = (
-            *(table.trajectory, number[table.node]),
-            *(table.start, table.end, table.state),
-        )
-        return Spans(*(column[order] for column in columns))
+    def renumbered(table: Table) -> Table:
+        return in_order(replace(table, node=number[table.node]))
 
     return replace(
         evidence,
@@ -369,14 +363,8 @@ def _merged_evidence(
             np.cumsum(lengths) - lengths,
             np.concatenate([np.zeros(0), *(row[3] for row in rows)]),
         ),
-        jumps=type(jumps)(
-            jumps.trajectory[jump_order],
-            number[jumps.node][jump_order],
-            jumps.time[jump_order],
-            jumps.to_state[jump_order],
-            jumps.from_state[jump_order],
-        ),
-        spans=renumbered(spans),
+        jumps=renumbered(evidence.jumps),
+        spans=renumbered(evidence.spans),
         interventions=renumbered(evidence.interventions),
         joint=tuple(joint),
         exogenous=frozenset(home[n][0] for n in evidence.exogenous),

@@ -206,38 +206,22 @@ def draw_until(
     """
     room = max(_FEWEST_KEPT, _MEMORY // (max(1, each) * len(chains)) // 2 * 2)
     found = SampledModels(setup, [[] for _ in chains], [c.averages for c in chains])
-    clock = _Clock(plan.seconds)
+    run = _Run(setup, chains, plan, kind, key, room, found, _Clock(plan.seconds))
     if plan.resume and plan.checkpoint is not None and plan.checkpoint.exists():
         _read_checkpoint(plan.checkpoint, key, chains, kind, found)
-    with Interruption() as interruption:
+    with run.interruption:
         try:
-            _burn_in(setup, chains, kind, plan, clock, found, interruption)
-            _draw(setup, chains, kind, plan, clock, found, room, key, interruption)
+            run.burn_in()
+            run.draw()
         except KeyboardInterrupt:
             if found.n_draws < 4:
                 raise
             found.interrupted = True
-    found.averages = [c.averages for c in chains]
-    _, good, words = plan.judge(found)
+    _, good, words = run.judged()
     found.converged = good and not found.interrupted
-    found.stop_reason = _reason(found, plan, clock, words)
-    if plan.checkpoint is not None and not interruption.at_once:
-        _write_checkpoint(plan.checkpoint, key, chains, kind, found)
-    return found
-
-
-def _go_on(
-    setup: Any, chains: list[Any], kind: ChainKind, plan: RunPlan, n_sweeps: int, keep_every: int
-) -> list[DrawnModels]:
-    """The next sweeps of all chains, wherever they run."""
-    keep_rates = plan.keep_rates and keep_every > 0
-    if plan.spread is None:
-        return kind.go_on(setup, chains, n_sweeps, keep_every, keep_rates, plan.n_jobs)
-    found = []
-    tasks = [ChainTask(chain, n_sweeps, keep_every, keep_rates) for chain in chains]
-    for chain, (advanced, drawn) in zip(chains, plan.spread(setup, tasks)):
-        vars(chain).update(vars(advanced))
-        found.append(drawn)
+    found.stop_reason = _reason(found, plan, run.clock, words)
+    if not run.interruption.at_once:
+        run.write_down()
     return found
 
 
@@ -256,79 +240,101 @@ class _Clock(Pace):
         return 0.0 if self.limit is None else (time.monotonic() - self.begin) / self.limit
 
 
-def _burn_in(
-    setup: Any,
-    chains: list[Any],
-    kind: ChainKind,
-    plan: RunPlan,
-    clock: _Clock,
-    found: SampledModels,
-    interruption: Interruption,
-) -> None:
-    held = int(_HELD * plan.burn_in)
-    while found.n_burned < plan.burn_in and clock.used() < _BURN_IN_SHARE:
-        hold = found.n_burned < held
-        for chain in chains:
-            kind.hold(chain, hold)
-        most = (held if hold else plan.burn_in) - found.n_burned
-        n = clock.sweeps(most)
-        clock.run(lambda k: _go_on(setup, chains, kind, plan, k, 0), n)
-        found.n_burned += n
-        plan.tell(max(clock.used(), found.n_burned / (plan.burn_in + plan.max_sweeps)))
-        interruption.obey()
-    if not any(found.blocks):
-        for chain in chains:
-            kind.hold(chain, False)
-            kind.forget(setup, chain)
-    found.n_burned = plan.burn_in
+@dataclass
+class _Run:
+    """Chains on their way, and what they have drawn."""
 
+    setup: Any
+    chains: list[Any]
+    plan: RunPlan
+    kind: ChainKind
+    key: str
+    room: int
+    """Draws of a chain that fit into memory."""
+    found: SampledModels
+    clock: _Clock
+    interruption: Interruption = field(default_factory=Interruption)
 
-def _draw(
-    setup: Any,
-    chains: list[Any],
-    kind: ChainKind,
-    plan: RunPlan,
-    clock: _Clock,
-    found: SampledModels,
-    room: int,
-    key: str,
-    interruption: Interruption,
-) -> None:
-    """Draw until the plan is met; where there is no ``room``, every second draw is kept."""
-    unit = found.keep_every
-    judged = _FIRST_JUDGED
-    if found.history and found.history[-1]["draws"] == found.n_draws:
-        found.averages = [c.averages for c in chains]
-        if found.n_draws * unit >= plan.max_sweeps or plan.judge(found)[1]:
+    def burn_in(self) -> None:
+        """Go on without keeping anything, at first with the graphs that the chains begin from."""
+        plan, kind, found = self.plan, self.kind, self.found
+        held = int(_HELD * plan.burn_in)
+        while found.n_burned < plan.burn_in and self.clock.used() < _BURN_IN_SHARE:
+            hold = found.n_burned < held
+            for chain in self.chains:
+                kind.hold(chain, hold)
+            n = self.clock.sweeps((held if hold else plan.burn_in) - found.n_burned)
+            self._go_on(n, 0)
+            found.n_burned += n
+            self._look(found.n_burned)
+        if not any(found.blocks):
+            for chain in self.chains:
+                kind.hold(chain, False)
+                kind.forget(self.setup, chain)
+        found.n_burned = plan.burn_in
+
+    def draw(self) -> None:
+        """Draw until the plan is met; where there is no room, every second draw is kept."""
+        plan, clock, found = self.plan, self.clock, self.found
+        judged = _FIRST_JUDGED
+        is_judged = bool(found.history) and found.history[-1]["draws"] == found.n_draws
+        is_full = found.n_draws * found.keep_every >= plan.max_sweeps
+        if is_judged and (self.judged()[1] or is_full):
             return  # what was loaded was judged here before, and was enough
-    while True:
-        done = found.n_draws * unit
-        while judged <= done:
-            judged = int(judged * _JUDGED_FACTOR)
-        goal = min(judged, plan.max_sweeps)
-        while done < goal and (clock.used() < 1.0 or done == 0):
-            if found.n_draws >= room:
-                found.thin()
+        while True:
+            done = found.n_draws * found.keep_every
+            while judged <= done:
+                judged = int(judged * _JUDGED_FACTOR)
+            goal = min(judged, plan.max_sweeps)
+            while done < goal and (clock.used() < 1.0 or done == 0):
+                if found.n_draws >= self.room:
+                    found.thin()
                 unit = found.keep_every
-            most = min((goal - done) // unit, room - found.n_draws)
-            n = max(unit, clock.sweeps(max(1, most) * unit, unit))
-            drawn = clock.run(
-                lambda k, u=unit: _go_on(setup, chains, kind, plan, k, u),  # type: ignore[misc]
-                n,
-            )
-            for own, block in zip(found.blocks, drawn):
-                own.append(block)
-            done += n
-            whole = plan.burn_in + plan.max_sweeps
-            plan.tell(max(clock.used(), (plan.burn_in + done) / whole))
-            interruption.obey()
-        found.averages = [c.averages for c in chains]
-        figures, good, _ = plan.judge(found)
-        found.history.append(dict(zip(_HISTORY, (float(found.n_draws), *figures))))
-        if plan.checkpoint is not None:
-            _write_checkpoint(plan.checkpoint, key, chains, kind, found)
-        if good or done >= plan.max_sweeps or clock.used() >= 1.0:
-            return
+                most = min((goal - done) // unit, self.room - found.n_draws)
+                n = max(unit, clock.sweeps(max(1, most) * unit, unit))
+                for own, block in zip(found.blocks, self._go_on(n, unit)):
+                    own.append(block)
+                done += n
+                self._look(plan.burn_in + done)
+            figures, good, _ = self.judged()
+            found.history.append(dict(zip(_HISTORY, (float(found.n_draws), *figures))))
+            self.write_down()
+            if good or done >= plan.max_sweeps or clock.used() >= 1.0:
+                return
+
+    def judged(self) -> tuple[Diagnosis, bool, str]:
+        """What the plan says of the draws so far."""
+        self.found.averages = [c.averages for c in self.chains]
+        return self.plan.judge(self.found)
+
+    def write_down(self) -> None:
+        """Write a checkpoint if the plan asks for one."""
+        if self.plan.checkpoint is not None:
+            _write_checkpoint(self.plan.checkpoint, self.key, self.chains, self.kind, self.found)
+
+    def _go_on(self, n_sweeps: int, keep_every: int) -> list[DrawnModels]:
+        """The next sweeps of all chains, wherever they run."""
+        keep_rates = self.plan.keep_rates and keep_every > 0
+
+        def run(n: int) -> list[DrawnModels]:
+            asked = (n, keep_every, keep_rates)
+            if self.plan.spread is None:
+                return self.kind.go_on(self.setup, self.chains, *asked, self.plan.n_jobs)
+            found = []
+            tasks = [ChainTask(chain, *asked) for chain in self.chains]
+            for chain, (advanced, drawn) in zip(self.chains, self.plan.spread(self.setup, tasks)):
+                vars(chain).update(vars(advanced))
+                found.append(drawn)
+            return found
+
+        drawn: list[DrawnModels] = self.clock.run(run, n_sweeps)
+        return drawn
+
+    def _look(self, n_sweeps: int) -> None:
+        """Between two pieces of work: tell how far it is, and stop if somebody asked for it."""
+        whole = self.plan.burn_in + self.plan.max_sweeps
+        self.plan.tell(max(self.clock.used(), n_sweeps / whole))
+        self.interruption.obey()
 
 
 def _reason(found: SampledModels, plan: RunPlan, clock: _Clock, words: str) -> str:

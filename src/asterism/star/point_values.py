@@ -9,11 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from asterism.engine._outcome import IMPOSSIBLE
+from asterism.engine.batch import Outcome
 from asterism.errors import AsterismError, DataError, Sentence, Setting
 from asterism.numerics.resources import require_memory
 from asterism.star._between_points import marginals_at
 from asterism.star._buffers import INITIAL, SQUARES
-from asterism.star._kept_messages import AT_POINTS, MESSAGES, Messages
+from asterism.star._kept_messages import AT_POINTS, MESSAGES, Messages, Reading
 from asterism.star.batch import (
     NO_READING,
     Batch,
@@ -40,17 +41,10 @@ def point_marginals(batch: Batch, parameters: Parameters, n_jobs: int = 1) -> Fl
     """
     found = np.zeros(len(batch.problem.likelihood))
     outcome = new_outcome(batch.n_trajectories, 1)
+    reading = NO_READING._replace(kind=AT_POINTS, at_points=found)
 
     def read_chunk(first: int, last: int) -> None:
-        sweep(
-            batch.problem,
-            parameters,
-            batch.moments,
-            (first, last),
-            outcome,
-            control=Control(damping=0.0),
-            reading=NO_READING._replace(kind=AT_POINTS, at_points=found),
-        )
+        _read(batch, parameters, (first, last), outcome, reading)
 
     batch.share(read_chunk, n_jobs)
     if (outcome.status == IMPOSSIBLE).any():
@@ -59,6 +53,20 @@ def point_marginals(batch: Batch, parameters: Parameters, n_jobs: int = 1) -> Fl
             "likelihoods are too extreme, or the data are impossible under these rates."
         )
     return found
+
+
+def _read(
+    batch: Batch,
+    parameters: Parameters,
+    which: tuple[int, int],
+    outcome: Outcome,
+    reading: Reading,
+) -> None:
+    """One sweep that leaves the moments as they are."""
+    still = Control(damping=0.0)
+    sweep(
+        *(batch.problem, parameters, batch.moments, which, outcome), control=still, reading=reading
+    )
 
 
 def set_log_likelihoods(batch: Batch, log_likelihood: FloatArray) -> None:
@@ -117,15 +125,8 @@ def messages_of(batch: Batch, index: int, parameters: Parameters) -> Messages:
         np.full((n_nodes, steps + 1), -1, dtype=np.int32),
     )
     outcome = new_outcome(batch.n_trajectories, 1)
-    sweep(
-        batch.problem,
-        parameters,
-        batch.moments,
-        (index, index + 1),
-        outcome,
-        control=Control(damping=0.0),
-        reading=NO_READING._replace(kind=MESSAGES, messages=messages),
-    )
+    reading = NO_READING._replace(kind=MESSAGES, messages=messages)
+    _read(batch, parameters, (index, index + 1), outcome, reading)
     if outcome.status[index] == IMPOSSIBLE:
         raise messages_too_extreme(batch.evidence, index)
     return messages

@@ -170,6 +170,13 @@ def rows_of(table: Table, rows: Any) -> Table:
     return type(table)(**{name: column[rows] for name, column in vars(table).items()})
 
 
+def in_order(table: Table) -> Table:
+    """The rows by trajectory, node and time (or start)."""
+    columns = vars(table)
+    time = columns["time" if "time" in columns else "start"]
+    return rows_of(table, np.lexsort((time, table.node, table.trajectory)))
+
+
 def joined(*tables: Table) -> Table:
     """The rows of several tables, one after the other."""
     columns = {name: [vars(table)[name] for table in tables] for name in vars(tables[0])}

@@ -14,7 +14,7 @@ from asterism.data.measurements import Events, Intervals
 from asterism.data.observations import Observations
 from asterism.errors import DataError
 from asterism.model.network import Network
-from asterism.timeline.evidence import FloatArray, Spans, rows_of
+from asterism.timeline.evidence import FloatArray, Spans, in_order
 from asterism.timeline.paths import numbers_of_nodes, numbers_of_states
 
 if TYPE_CHECKING:
@@ -32,9 +32,7 @@ def build_interventions(network: Network, observations: Observations) -> Spans:
                 "anyway; drop one of the two"
             )
     state = numbers_of_states(network, observations, node, given.state, given.trajectory)
-    order = np.lexsort((given.start, node, given.trajectory))
-    held = Spans(given.trajectory, node, given.start, given.end, state)
-    spans = rows_of(held, order)
+    spans = in_order(Spans(given.trajectory, node, given.start, given.end, state))
     _check_against_paths(observations, spans, network)
     return spans
 

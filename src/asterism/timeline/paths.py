@@ -32,6 +32,7 @@ from asterism.timeline.evidence import (
     KnownPaths,
     KnownStates,
     Spans,
+    in_order,
     joined,
     no_spans,
     rows_of,
@@ -69,8 +70,7 @@ def build_paths(network: Network, observations: Observations) -> KnownPaths:
     _check_jumps(network, observations, jumps)
     jumps, spans = separate_ties(network, observations, jumps, row, spans)
     every = joined(spans, exogenous_spans(network, observations))
-    order = np.lexsort((every.start, every.node, every.trajectory))
-    return KnownPaths(jumps, rows_of(every, order), known)
+    return KnownPaths(jumps, in_order(every), known)
 
 
 def numbers_of_nodes(network: Network, names: NDArray[Any]) -> IntArray:

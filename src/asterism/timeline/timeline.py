@@ -23,10 +23,9 @@ measurement has one entry for every node that it reads. An exogenous node has ``
 the start to the end of each trajectory.
 
 **What applies to node n of trajectory d, until when?** The rows ``start[d * N + n]`` up to
-``start[d * N + n + 1]`` of ``entry``. A method that follows several nodes together asks
-:meth:`Timeline.about`, which puts the entries of these nodes in one order of time. A method on a
-grid asks :func:`on_grid`, which puts grid points in the place of event times: an entry then applies
-to steps ``EVENT`` ≤ k < ``UNTIL``.
+``start[d * N + n + 1]`` of ``entry``. A method on a grid asks :func:`on_grid`, which puts grid
+points in the place of event times: an entry then applies to steps ``EVENT`` ≤ k < ``UNTIL``;
+:func:`spans_on_grid` gives such steps alone, and :func:`joint_tables` what joint measurements say.
 """
 
 from __future__ import annotations
@@ -94,11 +93,6 @@ class Timeline:
     def kind(self) -> IntArray:
         """Of every entry."""
         return self.entry[:, KIND]
-
-    def about(self, nodes: ArrayLike) -> IntArray:
-        """Entries (their rows) of some nodes, by trajectory, event time and kind."""
-        rows = np.flatnonzero(np.isin(self.pair % self.n_nodes, nodes))
-        return rows[np.lexsort((self.kind[rows], self.entry[rows, EVENT]))]
 
 
 def on_grid(timeline: Timeline, point_of_event: IntArray) -> IntArray:
