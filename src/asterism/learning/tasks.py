@@ -275,16 +275,6 @@ class Estimator(Shown):
 
             raise NotFittedError(f"This {type(self).__name__} has learned nothing yet; call fit.")
 
-    def score_samples(self, data: Any, /, *, progress: Any = None) -> Any:
-        """ln P of every trajectory, by name; each learner says under what."""
-        raise NotImplementedError
-
-    def score(
-        self, data: Any, y: object = None, *, progress: ProgressListener | bool | None = None
-    ) -> float:
-        """Average ln P of a trajectory under what was learned: larger is better."""
-        return float(self.score_samples(data, progress=progress).mean())
-
     def _repr_html_(self) -> str:
         """Settings, and of a fitted learner how it ended and its surest edges."""
         fitted = vars(self)

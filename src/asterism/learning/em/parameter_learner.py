@@ -438,6 +438,16 @@ class ParameterLearner(Estimator):
             posterior = own_view(self._maximum(), posterior)
         return posterior.marginals(times)
 
+    def score(
+        self,
+        obs: Observations | Trajectories,
+        y: Any = None,
+        *,
+        progress: ProgressListener | bool | None = None,
+    ) -> float:
+        """Average ln evidence of a trajectory: larger is better. ``y`` is ignored."""
+        return float(self.score_samples(obs, progress=progress).mean())
+
     def score_samples(
         self,
         obs: Observations | Trajectories,

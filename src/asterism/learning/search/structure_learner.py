@@ -341,6 +341,16 @@ class StructureLearner(Estimator, Asked):
             raise ModelError('There are no draws: only method="sample" on measurements makes some.')
         return self._result.sampled
 
+    def score(
+        self,
+        data: Observations | Trajectories,
+        y: object = None,
+        *,
+        progress: ProgressListener | bool | None = None,
+    ) -> float:
+        """Average ln P of a trajectory under the network learned: larger is better."""
+        return float(self.score_samples(data, progress=progress).mean())
+
     def score_samples(
         self,
         data: Observations | Trajectories,
