@@ -8,7 +8,7 @@ library says it in Python's words, and the command line in its own (``commands/e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -179,6 +179,20 @@ def require_positive(name: str, value: Any) -> None:
     """Refuse a setting that is not above zero; None leaves it open."""
     if value is not None and not value > 0.0:
         raise ModelError(Setting(name), f" must be positive, got {value!r}.")
+
+
+def require_known(
+    names: Iterable[object],
+    known: Collection[Any],
+    says: str,
+    noun: str = "node",
+    error: Callable[[Sentence], Exception] = ModelError,
+) -> None:
+    """Refuse the first name that is none of the known ones; ``says`` begins the sentence."""
+    for name in names:
+        if str(name) not in known:
+            listed = f"which is not a {noun}; the {noun}s are {quoted(known)}."
+            raise error(Sentence(says, f" {str(name)!r}, {listed}"))
 
 
 class TooLargeError(AsterismError):

@@ -167,7 +167,7 @@ def test_nodes_of_complete_paths_can_be_chosen(tmp_path: Path) -> None:
     assert found.end.tolist() == whole.end.tolist()
     result = invoke("check", tmp_path / "p.csv", "--nodes", "A,Z")
     assert result.exit_code == 3
-    assert "There is no node 'Z'" in result.stderr
+    assert "--nodes names 'Z', which is not a node" in result.stderr
 
 
 def test_paths_that_never_change_are_left_out_and_said(tmp_path: Path) -> None:

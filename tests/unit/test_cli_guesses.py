@@ -60,7 +60,7 @@ def test_flags_overrule_the_guess() -> None:
     assert guess_columns(header, trajectory="run").trajectory == "run"
     # a node may be called like a column of another meaning
     assert guess_columns(header, nodes=["trajectory"]).trajectory == "run"
-    with pytest.raises(DataError, match="'clock' names no column"):
+    with pytest.raises(DataError, match="names 'clock', which is not a column"):
         guess_columns(header, time="clock")
     with pytest.raises(DataError, match="looks like the time"):
         guess_columns(["A", "B"])

@@ -405,7 +405,7 @@ def test_one_emission_or_one_per_node() -> None:
     assert joint_emissions(Exact()) == ()
     with pytest.raises(ModelError, match="'C' is measured but has no emission"):
         emission_for(per_node, "C")
-    with pytest.raises(ModelError, match="'B', which is not a node; the nodes are A, C"):
+    with pytest.raises(ModelError, match="'B', which is not a node; the nodes are 'A', 'C'"):
         check_emissions({"B": Exact()}, ["A", "C"])
     with pytest.raises(ModelError, match="reads 'B', which is not a node"):
         check_emissions(joint, ["A", "C"])

@@ -153,7 +153,7 @@ def test_log_odds_add_up_over_edges() -> None:
         ({"required": [("A", "B")], "max_parents": {"B": 0}}, "more than its max_parents=0"),
         ({"required": [("A", "B")], "exogenous": ["B"]}, "'B' is exogenous"),
         ({"required": [("A", "A")]}, "self-loops are not allowed"),
-        ({"required": [("A", "X")]}, "required names 'X', which is not a node; the nodes are A, B"),
+        ({"required": [("A", "X")]}, "required names 'X', which is not a node; the nodes are 'A'"),
         ({"forbidden": [("X", "A")]}, "forbidden names 'X'"),
         ({"forbidden": ["AB"]}, "forbidden holds 'AB', which is not a pair"),
         ({"required": pd.DataFrame({"from": ["A"]})}, "it needs parent and child"),

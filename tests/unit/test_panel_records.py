@@ -128,7 +128,7 @@ def test_observations_are_split_by_trajectory(table):
     assert obs.select(trajectories=[3]).trajectories == (3,)
     with pytest.raises(DataError, match="no node 'x'"):
         obs.select(nodes=["x"])
-    with pytest.raises(DataError, match="no column 'age'"):
+    with pytest.raises(DataError, match="'age', which is not a column"):
         am.Observations.from_frame(table, ignore=["age"])
 
 

@@ -18,7 +18,7 @@ from asterism.data.labels import encode, letters
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.numbers import as_number
 from asterism.data.observations import Observations
-from asterism.errors import DataError, counted, quoted
+from asterism.errors import DataError, counted, quoted, require_known
 from asterism.learning.kinds import are_numbered_states, decide_kinds, kind_record
 from asterism.learning.levels import (
     LevelChoice,
@@ -314,13 +314,9 @@ def _asked(
         node, equals, kind = text.rpartition("=")
         if not equals:
             everywhere = kind
-        elif node in nodes:
-            by_node[node] = kind
         else:
-            raise Refused(
-                f"--emission {text!r} names {node!r}, which is not a node; the nodes are "
-                f"{quoted(nodes)}."
-            )
+            require_known([node], nodes, f"--emission {text!r} names", error=Refused)
+            by_node[node] = kind
         parse_emission(kind, 2)  # misspelt kinds are told before anything is computed
     return everywhere, by_node
 

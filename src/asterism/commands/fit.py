@@ -44,7 +44,7 @@ from asterism.data.numbers import as_number
 from asterism.data.observations import Observations
 from asterism.data.table_file import read_header, read_text_table
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, counted, quoted
+from asterism.errors import DataError, counted, quoted, require_known
 from asterism.model.network import Network
 from asterism.numerics.progress import listening
 
@@ -136,9 +136,7 @@ def _read(options: FitOptions) -> _Input:
     if network is None:
         parents: dict[str, list[str]] = {node: [] for node in data.nodes}
         for parent, child in edges or ():
-            for end in (parent, child):
-                if end not in parents:
-                    raise DataError(f"--edges names {end!r}, which is not a node of the table.")
+            require_known((parent, child), parents, "--edges names", error=DataError)
             parents[child].append(parent)
         graph = parents
     emission, states, said = _emissions(options, data, network)
@@ -181,9 +179,7 @@ def _nodes(
     )
     named = [*covariate_names(options), *options.ignore]
     named += [name for name in (options.obstype,) if name]
-    for name in named:
-        if name not in header:
-            raise DataError(f"There is no column {name!r}; the columns are {quoted(header)}.")
+    require_known(named, header, "A flag names", "column", DataError)
     if network is not None:
         return [n for n in network.nodes if n in header] if columns.node is None else []
     if edges is not None:

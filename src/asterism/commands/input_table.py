@@ -7,7 +7,6 @@ guess the columns; only then the file is read as a whole.
 from __future__ import annotations
 
 import csv
-import hashlib
 import re
 import warnings
 from collections.abc import Sequence
@@ -24,7 +23,7 @@ from asterism.commands.options import TableOptions
 from asterism.data.clock import UNITS
 from asterism.data.columns import cells, missing, without_codes
 from asterism.data.counting_tables import CountingColumns, read_counting, require_counting
-from asterism.data.files import read_meta
+from asterism.data.files import read_meta, sha256
 from asterism.data.labels import letters
 from asterism.data.measurements import wide_keys
 from asterism.data.observations import Observations
@@ -57,7 +56,7 @@ from asterism.data.table_file import (
 )
 from asterism.data.table_reader import TableReader
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, counted, quoted
+from asterism.errors import DataError, counted, quoted, require_known
 from asterism.numerics.resources import available_bytes
 
 
@@ -107,11 +106,7 @@ def read_table(options: TableOptions) -> Table:
             error.sentence,
             f" This is the first sheet of the workbook; its sheets are {quoted(sheets)} (--sheet).",
         ) from None
-    if options.end_column is not None and options.end_column not in header:
-        raise DataError(
-            f"--end-column {options.end_column!r} names no column; the columns are "
-            f"{quoted(header)}."
-        )
+    _require_columns(options.end_column, header, "--end-column names")
     try:
         if columns.kind == COUNTING:
             table = _read_counting(options, columns)
@@ -330,8 +325,7 @@ def require_readable(options: TableOptions) -> list[str]:
 
 def file_hash(path: Path) -> str:
     """SHA-256 of the file, so that a run says what it was made from."""
-    with path.open("rb") as file:
-        return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
+    return f"sha256:{sha256(path)}"
 
 
 def only_nodes(observations: Observations, nodes: Sequence[str]) -> Observations:
@@ -548,9 +542,11 @@ def _require_ends(paths: Trajectories) -> None:
 
 
 def _require_nodes(asked: Sequence[str], nodes: Sequence[str]) -> None:
-    unknown = [node for node in asked if node not in nodes]
-    if unknown:
-        raise DataError(f"There is no node {unknown[0]!r}; the nodes are {quoted(nodes)}.")
+    require_known(asked, nodes, "--nodes names", error=DataError)
+
+
+def _require_columns(named: str | None, header: Sequence[str], says: str) -> None:
+    require_known([] if named is None else [named], header, says, "column", DataError)
 
 
 def _said(columns: Columns, options: TableOptions, unit: str) -> list[str]:
@@ -642,8 +638,7 @@ def guess_columns(
         return Columns(COUNTING, counting.start, names, counting.origin, counting.target)
     free = [name for name in header if name not in nodes]
     for flag, given in (("--time", time), ("--trajectory", trajectory)):
-        if given is not None and given not in header:
-            raise DataError(f"{flag} {given!r} names no column; the columns are {quoted(header)}.")
+        _require_columns(given, header, f"{flag} names")
     time = time or _first(free, TIME, _UNIT)
     if time is None and len(header) == 1:
         raise DataError(

@@ -24,7 +24,7 @@ from asterism.data.labels import label_codes
 from asterism.data.measurements import NodeMeasurements, wide_keys
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, counted, quoted
+from asterism.errors import DataError, counted, quoted, require_known
 from asterism.learning.kinds import are_numbered_states
 from asterism.learning.offsets import without_offsets
 from asterism.model.emission_continuous import Continuous
@@ -370,11 +370,8 @@ def _on_log_scale(data: Observations, logs: Sequence[str]) -> tuple[Observations
     ]
     positive = [node for node in numeric if np.all(measured[node].value > 0.0)]
     asked = positive if list(logs) == ["all"] else list(logs)
+    require_known(asked, measured, "--log names", error=Refused)
     for node in asked:
-        if node not in measured:
-            raise Refused(
-                f"--log names {node!r}, which is not a node; the nodes are {quoted(measured)}."
-            )
         if node not in positive:
             raise Refused(f"--log: not all values of {node!r} are positive numbers.")
         measured[node] = replace(measured[node], value=np.log(measured[node].value))

@@ -19,7 +19,7 @@ from asterism.commands.exits import Refused, in_flags
 from asterism.commands.input_table import file_hash
 from asterism.data.files import TEMPORARY
 from asterism.data.formats.registry import FORMATS, ReadSettings
-from asterism.errors import DataError, quoted
+from asterism.errors import DataError, quoted, require_known
 from asterism.results.lock import LOCK, FolderInUse, only_writer
 
 if TYPE_CHECKING:
@@ -151,13 +151,8 @@ def read_truth(path: Path, nodes: Sequence[str]) -> list[tuple[str, str]]:
     edges = read_edges(path)
     if not edges:
         raise DataError(f"--truth {str(path)!r} holds no edges.")
-    known = set(nodes)
-    for end in (end for edge in edges for end in edge):
-        if end not in known:
-            raise DataError(
-                f"--truth {str(path)!r} names {end!r}, which is not a node; the nodes are "
-                f"{quoted(nodes)}."
-            )
+    ends = [end for edge in edges for end in edge]
+    require_known(ends, nodes, f"--truth {str(path)!r} names", error=DataError)
     return edges
 
 

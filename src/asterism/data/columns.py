@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from asterism.data.numbers import (
     plain_numbers,
     possible_numbers,
 )
-from asterism.errors import DataError
+from asterism.errors import AsterismError, DataError, require_known
 from asterism.numerics.arrays import BoolArray
 
 
@@ -93,12 +93,19 @@ def without_codes(frame: pd.DataFrame, codes: Collection[object]) -> pd.DataFram
     return result
 
 
+def require_columns(
+    table: pd.DataFrame, names: Iterable[str], says: str, error: type[AsterismError] = DataError
+) -> None:
+    """Refuse a table that lacks some columns; ``says`` names it."""
+    needed = list(names)
+    if absent := [name for name in needed if name not in table.columns]:
+        listed = ", ".join(map(repr, absent))
+        raise error(says, f" has no column {listed}; it needs {', '.join(needed)}.")
+
+
 def without_columns(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """A table without some of its columns, all of which it must have."""
     frame = frame.rename(columns=str)
-    for name in names:
-        if name not in frame.columns:
-            raise DataError(
-                f"there is no column {name!r}; the columns are {list(map(str, frame.columns))}"
-            )
+    says = "The list of covariates or of columns to leave out names"
+    require_known(names, frame.columns, says, "column", DataError)
     return frame.drop(columns=[str(name) for name in names])

@@ -105,11 +105,8 @@ def remove_leftovers(folder: Path, age: float = 0.0) -> list[str]:
 
 def sha256(path: Path) -> str:
     """The hash of a file's content."""
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 # ---- JSON -------------------------------------------------------------------------------------

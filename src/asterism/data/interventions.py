@@ -28,7 +28,6 @@ from asterism.data.table_reader import TableReader
 from asterism.errors import DataError, quoted
 from asterism.numerics.arrays import BoolArray, FloatArray, IntArray
 
-COLUMNS = ("trajectory", "node", "start", "end", "state")
 STIMULI_COLUMNS = ("name", "trajectory", "start", "end")
 #: a further column of stimuli: the node that a stimulus is known to act on
 TARGET = "node"
@@ -48,7 +47,7 @@ def read_interventions(
     comma: str | None = None,
 ) -> Intervals:
     """Check a table of interventions; empty starts and ends are those of the trajectory."""
-    table = _opened(frame, "interventions", ("trajectory", "node", "state"), COLUMNS, comma)
+    table = _opened(frame, "interventions", ("trajectory", "node", "state"), comma)
     name, _ = table.read_trajectories("trajectory")
     d = _numbered(table, name, trajectories, np.ones(len(name), dtype=np.bool_))
     node = objects(map(str, table.labels("node")))
@@ -86,7 +85,7 @@ def read_stimuli(
 ) -> pd.DataFrame:
     """Check a table of stimuli: one row per name and trajectory, with its times filled in."""
     known = (*STIMULI_COLUMNS, TARGET)
-    table = _opened(frame, "stimuli", ("name", "trajectory"), known, comma)
+    table = _opened(frame, "stimuli", ("name", "trajectory"), comma)
     name, raw = table.labels("name"), table.cells("trajectory")
     target = _targets(table, name, nodes)
     everywhere = columns.missing(raw)
@@ -234,18 +233,10 @@ def stimulus_paths(
 
 
 def _opened(
-    frame: pd.DataFrame,
-    what: str,
-    needed: Sequence[str],
-    known: Sequence[str],
-    comma: str | None,
+    frame: pd.DataFrame, what: str, needed: Sequence[str], comma: str | None
 ) -> TableReader:
     """The table, if it has the columns that it needs."""
-    for name in needed:
-        if name not in frame.columns:
-            raise DataError(
-                f"the table of {what} has no column {name!r}; it needs {', '.join(known)}"
-            )
+    columns.require_columns(frame, needed, f"the table of {what}")
     return TableReader(frame, Problems(), what, comma)
 
 

@@ -43,12 +43,7 @@ def parse_paths(
     table = TableReader(columns.without_codes(frame, form.missing), problems, comma=form.comma)
     if not table.names_are_unique():
         problems.raise_errors()
-    absent = [c for c in (form.time, form.node, form.value) if not table.has(c)]
-    if absent:
-        raise DataError(
-            f"a table of paths needs the column(s) {', '.join(absent)}; it has "
-            f"{', '.join(map(str, frame.columns))}"
-        )
+    columns.require_columns(table.frame, (form.time, form.node, form.value), "the table of paths")
     if len(frame) == 0:
         raise DataError("the table of paths is empty: it has no rows")
     rows = read_rows(table, form, long=True)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.data.numbers import as_number
-from asterism.errors import Advice, DataError, ModelError
+from asterism.errors import Advice, DataError, ModelError, require_known
 from asterism.model.emission_kinds import EMISSION_KINDS
 from asterism.numerics.arrays import FloatArray, IntArray
 
@@ -180,19 +180,10 @@ def emission_for(emission: Any, node: str, nodes: Collection[str] | None = None)
 def check_emissions(emission: Any, nodes: Collection[str]) -> None:
     """Every name in a dictionary must be a node, or the column of a joint measurement of nodes."""
     for joint in joint_emissions(emission):
-        for node in joint.nodes:
-            if node not in nodes:
-                raise ModelError(
-                    f"The joint measurement {joint.column!r} reads {node!r}, which is not a node; "
-                    f"the nodes are {', '.join(map(str, nodes))}."
-                )
+        require_known(joint.nodes, nodes, f"The joint measurement {joint.column!r} reads")
     if isinstance(emission, Mapping):
-        for name, value in emission.items():
-            if not isinstance(value, Joint) and str(name) not in nodes:
-                raise ModelError(
-                    f"There is an emission for {str(name)!r}, which is not a node; "
-                    f"the nodes are {', '.join(map(str, nodes))}."
-                )
+        single = [name for name, value in emission.items() if not isinstance(value, Joint)]
+        require_known(single, nodes, "There is an emission for")
 
 
 def split_emissions(emission: Any, observations: Observations) -> tuple[Any, dict[str, Joint]]:

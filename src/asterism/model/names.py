@@ -9,7 +9,7 @@ their text, and where that differs by the number that they spell, never by their
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from asterism.data.labels import encode, letters
 from asterism.data.measurements import objects
-from asterism.errors import DataError, ModelError, Setting, quoted
+from asterism.errors import DataError, ModelError, Setting, quoted, require_known
 from asterism.numerics.arrays import IntArray
 
 Parents = dict[str, tuple[str, ...]]
@@ -45,6 +45,16 @@ def as_parents(graph: Any) -> Parents:
         f"Cannot read a graph from {type(graph).__name__}; give {{node: [parents]}}, "
         "a networkx.DiGraph, a Network, or a name such as 'tree:14'."
     )
+
+
+def by_node(what: str, given: Any, nodes: Collection[str]) -> dict[str, Any]:
+    """What a user says node by node, by the names of nodes; nothing for None."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ModelError(f"{what} must be a dictionary by node, got {type(given).__name__}.")
+    require_known(given, nodes, f"{what} names")
+    return {str(node): value for node, value in given.items()}
 
 
 def states_in(graph: Any) -> dict[str, Any]:

@@ -405,17 +405,7 @@ class Network:
         return [[self._numbers[p] for p in self.parents[node]] for node in self.nodes]
 
     def _by_node(self, what: str, given: Mapping[Any, Any] | None) -> dict[str, Any]:
-        if given is None:
-            return {}
-        if not isinstance(given, Mapping):
-            raise ModelError(f"'{what}' must be a dictionary by node, got {type(given).__name__}.")
-        for node in given:
-            if str(node) not in self.parents:
-                raise ModelError(
-                    f"'{what}' names {str(node)!r}, which is not a node; "
-                    f"the nodes are {first_few(self.nodes)}."
-                )
-        return {str(node): value for node, value in given.items()}
+        return labels.by_node(f"'{what}'", given, self.parents)
 
     def _checked_rates(self, node: str, rates: Any) -> Rates:
         above = self.parents[node]

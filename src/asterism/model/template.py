@@ -18,7 +18,7 @@ from asterism.data.labels import canonical, letters, plain
 from asterism.data.observations import Observations
 from asterism.data.panel_records import final_states
 from asterism.data.problems import DataWarning
-from asterism.errors import Advice, ModelError, Sentence, Setting
+from asterism.errors import Advice, ModelError, Sentence, Setting, require_known
 from asterism.model.emissions import (
     Categorical,
     Exact,
@@ -27,7 +27,7 @@ from asterism.model.emissions import (
     Threshold,
     emission_for,
 )
-from asterism.model.names import as_parents, states_in
+from asterism.model.names import as_parents, by_node, states_in
 from asterism.model.network import Network
 from asterism.model.priors import as_mask, names_transitions
 from asterism.model.rates import SummaryRates
@@ -65,15 +65,9 @@ def build_template(
     parents = as_parents(graph)
     given = graph if isinstance(graph, Network) else None
     outside = {str(n) for n in exogenous} | (set(given.exogenous) if given else set())
-    masks = _checked_names("allowed_transitions", allowed_transitions, parents)
-    named = {**states_in(graph), **_checked_names("states", states, parents)}
-    for node in outside:
-        if node not in parents:
-            raise ModelError(
-                Setting("exogenous"),
-                f" names {node!r}, which is not a node; the nodes are "
-                f"{', '.join(map(repr, parents))}.",
-            )
+    masks = by_node("allowed_transitions", allowed_transitions, parents)
+    named = {**states_in(graph), **by_node("states", states, parents)}
+    require_known(outside, parents, Sentence(Setting("exogenous"), " names"))
     labels: dict[str, Sequence[Any]] = {}
     for node in parents:
         if given is not None and node not in named:
@@ -140,20 +134,6 @@ def _initial(initial: Any, given: Network | None) -> Mapping[Any, Any] | None:
         f' is {initial!r}; valid are "learn", "uniform", "fixed" (with a Network as graph) '
         "or {node: probabilities}.",
     )
-
-
-def _checked_names(what: str, given: Any, nodes: Mapping[str, Any]) -> dict[str, Any]:
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        raise ModelError(f"{what} must be a dictionary by node, got {type(given).__name__}.")
-    for node in given:
-        if str(node) not in nodes:
-            raise ModelError(
-                f"{what} names {str(node)!r}, which is not a node; the nodes are "
-                f"{', '.join(map(repr, nodes))}."
-            )
-    return {str(node): value for node, value in given.items()}
 
 
 def _states_from_data(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from asterism.errors import DataError
+from asterism.data.columns import require_columns
 from asterism.report.figure_style import BLUE, GREY, ORANGE, axes_or_new
 from asterism.report.graph_layout import positions
 from asterism.results.edge_effects import LOWERS, MIXED, NONE, RAISES, effect
@@ -154,9 +154,7 @@ def _drawn_edges(
 ) -> list[tuple[str, str, float]]:
     if table is None:
         return [(p, child, 1.0) for child in network.nodes for p in network.parents[child]]
-    missing = [name for name in ("parent", "child", "probability") if name not in table.columns]
-    if missing:
-        raise DataError(f"The table of edges has no column {', '.join(map(repr, missing))}.")
+    require_columns(table, ("parent", "child", "probability"), "The table of edges")
     kept = table[table["probability"] >= threshold]
     rows = zip(kept["parent"], kept["child"], kept["probability"])
     return [(str(p), str(c), float(probability)) for p, c, probability in rows]

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from asterism.data.columns import exact_numbers
+from asterism.data.columns import exact_numbers, require_columns
 from asterism.data.files import TEMPORARY, write_bytes, write_table
 from asterism.data.labels import as_names
 from asterism.data.table_file import unescaped
@@ -51,7 +51,6 @@ from asterism.results.run import (
     RATE_COLUMNS,
     Run,
     join_names,
-    split_names,
 )
 
 if TYPE_CHECKING:
@@ -131,10 +130,6 @@ def read_run(folder: Path, verified_files: Sequence[str]) -> Run:
     families = _read_table(
         folder / "families.csv", FAMILY_COLUMNS, ["score", "probability"], ("node", "parents")
     )
-    if families is not None:
-        families["parents"] = pd.Series(
-            [split_names(text) for text in families["parents"]], dtype=object
-        )
     edges = _read_table(
         folder / "edges.csv", EDGE_COLUMNS, ["probability"], (*EDGE_COLUMNS, "effect", "caveat")
     )
@@ -281,9 +276,7 @@ def _read_table(
     except (ValueError, OverflowError) as error:  # pandas' own errors are of this kind
         raise DataError(f"Cannot read {str(path)!r}: {error}.") from None
     table = unescaped(table)
-    absent = [name for name in columns if name not in table.columns]
-    if absent:
-        raise DataError(f"{str(path)!r} has no column {', '.join(map(repr, absent))}.")
+    require_columns(table, columns, repr(str(path)))
     for name in numbers:
         try:
             table[name] = table[name].replace("", np.nan).astype(np.float64)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from asterism.data.columns import require_columns
 from asterism.data.labels import RATE_LABELS, combinations, rate_labels
 from asterism.errors import DataError, TooLargeError, quoted
 from asterism.model.network import Network
@@ -80,9 +81,9 @@ class Run:
             self.truth = [(str(p), str(c)) for p, c in edge_list(self.truth)]
             _require_known(self.network, [end for edge in self.truth for end in edge], "The truth")
         if self.rates is not None:
-            _require_columns(self.rates, RATE_COLUMNS, "The table of rates")
+            require_columns(self.rates, RATE_COLUMNS, "The table of rates")
         if self.observations is not None:
-            _require_columns(self.observations, OBSERVATION_COLUMNS, "The observations")
+            require_columns(self.observations, OBSERVATION_COLUMNS, "The table of observations")
 
     @classmethod
     def from_learner(
@@ -264,7 +265,7 @@ def _checked_edges(edges: pd.DataFrame | None, network: Network) -> pd.DataFrame
         pairs = [(p, child) for child in network.nodes for p in network.parents[child]]
         edges = pd.DataFrame(pairs, columns=EDGE_COLUMNS[:2], dtype=object)
         edges["probability"], edges["in_graph"] = 1.0, True
-    _require_columns(edges, EDGE_COLUMNS, "The table of edges")
+    require_columns(edges, EDGE_COLUMNS, "The table of edges")
     _require_known(network, [*edges["parent"], *edges["child"]], "The table of edges")
     # what else a learner says of an edge (prior, Bayes factor, …) stays beside it
     more = [name for name in edges.columns if name not in EDGE_COLUMNS]
@@ -302,7 +303,7 @@ def with_missing(table: pd.DataFrame, columns: Iterable[str]) -> pd.DataFrame:
 def _checked_families(families: pd.DataFrame | None, network: Network) -> pd.DataFrame | None:
     if families is None:
         return None
-    _require_columns(families, FAMILY_COLUMNS, "The table of families")
+    require_columns(families, FAMILY_COLUMNS, "The table of families")
     more = [name for name in families.columns if name == "caveat"]
     families = families[[*FAMILY_COLUMNS, *more]].reset_index(drop=True)
     families = with_missing(families, ["score", "probability"])
@@ -326,12 +327,6 @@ def _as_history(history: Any) -> pd.DataFrame | None:
         history = pd.DataFrame(history)
     numbers = history.select_dtypes(include=["number", "bool"]).astype(np.float64)
     return numbers.reset_index(drop=True) if numbers.shape[1] else None
-
-
-def _require_columns(table: pd.DataFrame, columns: Sequence[str], what: str) -> None:
-    absent = [name for name in columns if name not in table.columns]
-    if absent:
-        raise DataError(f"{what} has no column {', '.join(map(repr, absent))}.")
 
 
 def _require_known(network: Network, names: Sequence[Any], what: str) -> None:

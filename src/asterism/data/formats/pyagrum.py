@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from asterism.data.columns import require_columns
 from asterism.data.files import write_table
 from asterism.data.formats.registry import Content, FileFormat, ReadSettings
 from asterism.data.numbers import read_numbers
@@ -26,9 +27,7 @@ COLUMNS = ("IdSample", "time", "var", "state")
 def read_pyagrum(path: str | Path) -> Trajectories:
     """Paths from a file that pyAgrum's ``writeTrajectoryCSV`` wrote."""
     frame = read_text_table(path)
-    missing = [name for name in COLUMNS if name not in frame.columns]
-    if missing:
-        raise DataError(f"{str(path)!r} has no column {missing[0]!r}; pyAgrum writes {COLUMNS}.")
+    require_columns(frame, COLUMNS, repr(str(path)))
     table = pd.DataFrame(
         {
             "trajectory": frame["IdSample"].to_numpy(),

@@ -20,8 +20,7 @@ import numpy as np
 
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
-from asterism.errors import DataError
-from asterism.learning.em.rate_model import RateModel, in_periods
+from asterism.learning.em.rate_model import RateModel, in_periods, require_covariates
 from asterism.model.network import Network
 from asterism.numerics.arrays import FloatArray, IntArray
 
@@ -107,18 +106,7 @@ def situations(observations: Observations, model: RateModel) -> tuple[FloatArray
     columns = model.columns
     if len(model.change_times):
         observations = in_periods(observations, model.change_times)
-    table = observations.covariates
-    if table is None:
-        raise DataError(
-            f"The observations have no covariate {columns[0].covariate!r}: add it with "
-            "obs.with_covariates(table)."
-        )
-    for column in columns:
-        if column.covariate not in table.values:
-            raise DataError(
-                f"The observations have no covariate {column.covariate!r}; they have "
-                f"{', '.join(table.names)}."
-            )
+    table = require_covariates(observations.covariates, [c.covariate for c in columns])
     each = np.stack([c.standardised(table.values[c.covariate]) for c in columns], axis=1)
     d, t = table.trajectory, table.time
     # what lies before the start holds at the start; what comes after the end never matters

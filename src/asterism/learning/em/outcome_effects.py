@@ -25,8 +25,14 @@ from scipy.special import gammaln, xlogy
 
 from asterism.data.covariates import Covariates, values_at
 from asterism.data.observations import Observations
-from asterism.errors import DataError, ModelError
-from asterism.learning.em.rate_model import Column, Effect, as_effects, columns_of
+from asterism.errors import ModelError
+from asterism.learning.em.rate_model import (
+    Column,
+    Effect,
+    as_effects,
+    columns_of,
+    require_covariates,
+)
 from asterism.model.emissions import Categorical, Gaussian, Poisson, SilentStates
 from asterism.model.priors import state_number
 from asterism.numerics.arrays import BoolArray, FloatArray, IntArray
@@ -77,11 +83,7 @@ class OutcomeDesign:
 
     def at(self, table: Covariates | None, trajectory: IntArray, time: FloatArray) -> OutcomeDesign:
         """The same effects for other measurements."""
-        if table is None:
-            raise DataError(
-                f"The observations have no covariate {self.columns[0].covariate!r}: add it with "
-                "data.with_covariates(table)."
-            )
+        table = require_covariates(table, [c.covariate for c in self.columns])
         z = [c.standardised(values_at(table, c.covariate, trajectory, time)) for c in self.columns]
         return replace(self, z=np.stack(z, axis=1))
 
@@ -174,14 +176,8 @@ def outcome_effects(
                 f"The effect of {effect.covariate!r} on the {on} must name its node; the nodes are "
                 f"{', '.join(nodes)}."
             )
-        if observations.covariates is None:
-            raise DataError(
-                f"The observations have no covariate {effect.covariate!r}: add it with "
-                "data.with_covariates(table)."
-            )
-        columns = columns_of(
-            effect.covariate, observations.covariates, (reference or {}).get(effect.covariate)
-        )
+        table = require_covariates(observations.covariates, [effect.covariate])
+        columns = columns_of(effect.covariate, table, (reference or {}).get(effect.covariate))
         result.setdefault(effect.node or nodes[0], []).append((effect, columns))
     return result
 

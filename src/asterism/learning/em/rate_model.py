@@ -13,7 +13,7 @@ there are and how every rate follows from them (a :class:`RateFormula`).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -25,7 +25,7 @@ from asterism.data.covariates import PERIOD, Covariates, with_periods
 from asterism.data.measurements import objects
 from asterism.data.numbers import as_number, read_numbers
 from asterism.data.observations import Observations
-from asterism.errors import DataError, ModelError, Setting
+from asterism.errors import DataError, ModelError, Setting, require_known
 from asterism.learning.em.frailty import FIRST_SPREAD, Factor, Spreads
 from asterism.learning.em.rates_update import RateFormula
 from asterism.model.network import Network
@@ -314,23 +314,16 @@ def _effects(
     wanted = [effect for effect in every if effect.on == "rates"]
     if not wanted:
         return (), []
-    table = observations.covariates
-    if table is None:
-        raise DataError(
-            f"The observations have no covariate {wanted[0].covariate!r}: add it with "
-            "data.with_covariates(table)."
-        )
+    named = list(dict.fromkeys(effect.covariate for effect in wanted))
+    table = require_covariates(observations.covariates, named)
     columns: list[Column] = []
     parameters: list[EffectParameter] = []
     taken: set[tuple[int, int]] = set()
-    for name in dict.fromkeys(effect.covariate for effect in wanted):
+    for name in named:
         columns += columns_of(name, table, reference.get(name))
     for effect in wanted:
-        if effect.node is not None and effect.node not in network.nodes:
-            raise ModelError(
-                f"The effect of {effect.covariate!r} names the node {effect.node!r}; the nodes are "
-                f"{', '.join(network.nodes)}."
-            )
+        given = filter(None, [effect.node])
+        require_known(given, network.nodes, f"The effect of {effect.covariate!r} names")
         nodes = [effect.node] if effect.node is not None else list(network.nodes)
         for node in [n for n in nodes if n not in network.exogenous]:
             if isinstance(network.rates[node], SummaryRates):
@@ -377,12 +370,21 @@ def _parameters(
     ]
 
 
+def require_covariates(table: Covariates | None, names: Iterable[str]) -> Covariates:
+    """The covariates of some observations, which must have these."""
+    known = () if table is None else table.names
+    for name in names:
+        if table is None or name not in known:
+            raise DataError(
+                f"The observations have no covariate {name!r} (they have "
+                f"{', '.join(known) or 'none'}): add it with data.with_covariates(table)."
+            )
+    assert table is not None
+    return table
+
+
 def columns_of(name: str, table: Covariates, reference: Any = None) -> list[Column]:
     """The numbers made of one covariate: itself, or one per level of a category but the first."""
-    if name not in table.values:
-        raise DataError(
-            f"There is no covariate {name!r}; the covariates are {', '.join(table.names)}."
-        )
     values = table.values[name]
     if values.dtype != object:
         spread = float(np.std(values))

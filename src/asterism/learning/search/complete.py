@@ -39,6 +39,7 @@ from asterism.learning.search.structure_prior import (
     enumerate_families,
 )
 from asterism.learning.tasks import ProgressListener, Silent
+from asterism.model.names import by_node
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior, as_mask, automatic_rate, totals_of_nodes
 from asterism.numerics.arrays import BoolArray, FloatArray, IntArray
@@ -387,13 +388,7 @@ def _allowed(
     paths: Trajectories, constraints: NumberedPrior, given: Mapping[str, Any] | None
 ) -> dict[str, BoolArray]:
     result = {}
-    for name, mask in (given or {}).items():
-        node = str(name)
-        if node not in paths.nodes:
-            raise ModelError(
-                f"allowed_transitions names {node!r}, which is not a node; the nodes are "
-                f"{quoted(paths.nodes)}."
-            )
+    for node, mask in by_node("allowed_transitions", given, paths.nodes).items():
         if paths.nodes.index(node) in constraints.exogenous:
             raise ModelError(f"allowed_transitions names {node!r}, which is exogenous.")
         result[node] = as_mask(node, mask, paths.states[node])

@@ -15,13 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from asterism.data.columns import require_columns
 from asterism.data.numbers import as_number
 from asterism.data.trajectories import Trajectories
 from asterism.errors import (
     DataError,
     ModelError,
+    Sentence,
     Setting,
-    first_few,
+    require_known,
     require_one_of,
     require_positive,
     require_whole,
@@ -358,13 +360,10 @@ def _with_probabilities(number: Mapping[str, int], pairs: Odds, edge_prior: Any)
     if edge_prior is None:
         return pairs
     if hasattr(edge_prior, "columns"):
-        absent = [c for c in ("parent", "child", "probability") if c not in edge_prior.columns]
-        if absent:
-            raise ModelError(
-                *("The table ", Setting("edge_prior")),
-                f" has no column {absent[0]!r}; it needs parent, child, probability.",
-            )
-        columns = (edge_prior[c].tolist() for c in ("parent", "child", "probability"))
+        names = ("parent", "child", "probability")
+        says = Sentence("The table ", Setting("edge_prior"))
+        require_columns(edge_prior, names, says, ModelError)
+        columns = (edge_prior[name].tolist() for name in names)
         given = {(p, c): value for p, c, value in zip(*columns)}
         if len(given) < len(edge_prior):
             raise ModelError("The table ", Setting("edge_prior"), " names an edge twice.")
@@ -439,9 +438,5 @@ def _finite(value: Any, parent: Any = None, child: Any = None) -> float:
 
 
 def _known(number: Mapping[str, int], name: Any, what: str) -> int:
-    if str(name) not in number:
-        raise ModelError(
-            Setting(what),
-            f" names {str(name)!r}, which is not a node; the nodes are {first_few(number, 8)}.",
-        )
+    require_known([name], number, Sentence(Setting(what), " names"))
     return number[str(name)]

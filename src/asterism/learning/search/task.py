@@ -16,7 +16,7 @@ import numpy as np
 
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, ModelError, Setting, first_few
+from asterism.errors import DataError, ModelError, Sentence, Setting, first_few, require_known
 from asterism.inference.methods import METHODS
 from asterism.learning.learner_settings import (
     Accuracy,
@@ -201,13 +201,8 @@ def canonical_nodes(settings: StructureSettings, observations: Observations) -> 
         for column, emission in settings.emission.items():
             if isinstance(emission, Joint):  # its column is no node
                 names = names - {str(column)} | set(emission.nodes)
-    for node in settings.structure_prior.exogenous:
-        if str(node) not in names:
-            raise ModelError(
-                Setting("exogenous"),
-                f" names {str(node)!r}, which is not a node; the nodes are "
-                f"{', '.join(sorted(names))}.",
-            )
+    outside = settings.structure_prior.exogenous
+    require_known(outside, sorted(names), Sentence(Setting("exogenous"), " names"))
     if not names:
         raise DataError("The data have no node: a table needs at least one measured column.")
     return tuple(sorted(names))
