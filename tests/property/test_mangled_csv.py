@@ -123,7 +123,7 @@ def assert_learn_is_sound(text: str) -> None:
 LEARNED = st.one_of(mangled(), plausible())
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(LEARNED)
 @example(CONTRADICTION)
 def test_learn_never_breaks(text: str) -> None:
@@ -132,7 +132,7 @@ def test_learn_never_breaks(text: str) -> None:
 
 @pytest.mark.slow
 @settings(
-    max_examples=40 if harness.REDUCED else 150,
+    max_examples=100 if harness.REDUCED else 500,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )

@@ -36,7 +36,7 @@ PARENTS = {"a": ["c"], "b": ["a"], "c": ["b"]}
 CLOSE = 1e-5
 #: cases of the long form and of the quick one, in Python and on the command line
 N_PYTHON, N_COMMANDS = (60, 10) if harness.REDUCED else (750, 250)
-N_QUICK = 12
+N_QUICK = 25
 
 
 @dataclass(frozen=True)
