@@ -7,6 +7,7 @@ attack of this run take the place of the rows that the file had of them.
 from __future__ import annotations
 
 import csv
+import gc
 import os
 from collections import Counter
 from pathlib import Path
@@ -18,6 +19,11 @@ from tests.faults.harness import COUNTS
 
 _KEY = "asterism_fault_counts"
 _FIRST = ("test_clusters.py", "test_sampling.py", "test_star.py")
+
+
+def pytest_configure() -> None:
+    """Search for cycles of garbage seldom: compiling makes millions of objects that live on."""
+    gc.set_threshold(50_000, 20, 50)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

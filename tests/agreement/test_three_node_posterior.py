@@ -27,7 +27,7 @@ GRAPHS = list(product(range(4), repeat=3))
 NOISE = am.Gaussian((-1.0, 1.0), 0.5)
 SHAPE, RATE = 1.0, 1.0
 GAP, N_TIMES, N_TRAJECTORIES = 0.7, 5, 2
-N_DRAWS = 10_000
+N_DRAWS = 4_000
 STATES = np.array(list(product((0, 1), repeat=3)))
 
 

@@ -78,6 +78,9 @@ def test_an_interruption_keeps_what_was_drawn(
     assert before >= 4
     assert invoke(*command).exit_code == 2, "an interrupted run was overwritten"
     monkeypatch.undo()
+    # a few sweeps are enough now
+    monkeypatch.setattr(sampled, "ERROR_GOAL", 1.0)
+    monkeypatch.setattr(sampled, "R_HAT_GOAL", 100.0)
     result = invoke(*command, "--resume")
     assert result.exit_code in (0, 4), result.output
     record = json.loads((folder / "run.json").read_text())
@@ -130,6 +133,9 @@ def test_a_run_killed_after_its_first_checkpoint_ends_as_if_undisturbed(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = am.Observations.from_csv(table)
+    # the first of several checkpoints: no draws are enough before the limit
+    monkeypatch.setattr(model_posterior, "_FIRST_JUDGED", 100)
+    monkeypatch.setattr(sampled, "ERROR_GOAL", 0.0)
 
     def learner(folder: str, resume: bool = False) -> am.StructureLearner:
         return am.StructureLearner(
@@ -137,7 +143,7 @@ def test_a_run_killed_after_its_first_checkpoint_ends_as_if_undisturbed(
             1,
             method="sample",
             search=am.Search(journal=tmp_path / folder / "journal.sqlite", resume=resume),
-            sampling=am.Sampling(max_draws=1_500),
+            sampling=am.Sampling(max_draws=400),
         )
 
     whole = learner("whole").fit(seen)

@@ -10,10 +10,12 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
 from tests.command_line import invoke
+from tests.faults import harness
 
 VALID = (
     "trajectory,time,A,B,C\n"
@@ -110,11 +112,7 @@ def test_check_never_breaks(text: str) -> None:
     assert_sound_outcome(["check"], text, {0, 2, 3})
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.one_of(mangled(), plausible()))
-@example(CONTRADICTION)
-@example(ONE_MOMENT)
-def test_learn_never_breaks(text: str) -> None:
+def assert_learn_is_sound(text: str) -> None:
     learned = assert_sound_outcome(
         ["learn", "--max-parents", "1", "--max-sweeps", "2", "--method", "star"],
         text,
@@ -122,3 +120,25 @@ def test_learn_never_breaks(text: str) -> None:
     )
     # whatever learn refuses, check says
     assert (assert_sound_outcome(["check"], text, {0, 2, 3}) == 0) == (learned in (0, 4)), text
+
+
+LEARNED = st.one_of(mangled(), plausible())
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(LEARNED)
+@example(CONTRADICTION)
+@example(ONE_MOMENT)
+def test_learn_never_breaks(text: str) -> None:
+    assert_learn_is_sound(text)
+
+
+@pytest.mark.slow
+@settings(
+    max_examples=100 if harness.REDUCED else 500,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(LEARNED)
+def test_learn_never_breaks_often(text: str) -> None:
+    assert_learn_is_sound(text)

@@ -109,7 +109,7 @@ def test_two_states_compile_nothing_for_more() -> None:
         "asked = {name.split('.')[-1] for name in asked}\n"
         "assert {'node_generator', 'pass_messages', 'store_moments'} <= asked\n"
         "others = {'general_propagator', 'general_moments', 'pass_many_states', 'ask_links',"
-        " 'fourth_order'}\n"
+        " 'fourth_order', 'corrections_of_many'}\n"
         "assert others <= {one.name.split('.')[-1] for one in _jit.UNITS.values()}\n"
         "print(sorted(others & asked))\n"
     )

@@ -19,6 +19,14 @@ _DEPENDENT = 1e-9
 _NOTHING = 50.0
 
 
+@inner
+def copy_rows(source, target):
+    """Copy a table; the assignment of a whole array takes numba two seconds to compile."""
+    for i in range(source.shape[0]):
+        for j in range(source.shape[1]):
+            target[i, j] = source[i, j]
+
+
 @kernel
 def held_integrals(lam, grid_time, begin, end, held, out):
     """out[p, i] = ∫ e^(−λ (t_end − s)) held[p](s) ds over gap i, ``held`` constant on the grid."""
@@ -253,10 +261,10 @@ def family_scores(
             raw[n_columns + n, i] = (1.0 - a) / lam
         stimulus_integrals(lam, start, stop, trajectory, spans, raw[n_columns + n + 1 :])
         for at_kappa in range(len(kappas)):
-            first[:] = raw
+            copy_rows(raw, first)
             log_det = whiten_gaps(lam, kappas[at_kappa], gap, is_first, first)
             for r in range(n_rho):
-                work[:] = first
+                copy_rows(first, work)
                 log_det_here = log_det
                 for k in range(n_stimuli):
                     if rhos[r, k] > 0.0:
@@ -269,7 +277,7 @@ def family_scores(
                     for i in range(rows):
                         work[p, i] -= share * one[i]
                 all_cross = np.dot(work[:n_columns], work[n_columns : n_columns + n].T)
-                core_gram[:] = np.dot(work[:core], work[:n_columns].T)
+                copy_rows(np.dot(work[:core], work[:n_columns].T), core_gram)
                 for m in range(n_core, n_parents):
                     f = first_column[m]
                     for i in range(first_column[m + 1] - f):

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from asterism.continuous._family import copy_rows
 from asterism.numerics._jit import kernel
 
 
@@ -58,8 +59,9 @@ def filter_and_smooth(mean, covariance, which, forward, offset, spread, noise, v
     total = 0.0
     for i in range(n_times):
         if i == 0:
-            ahead_means[0] = mean
-            aheads[0] = covariance
+            for j in range(n):
+                ahead_means[0, j] = mean[j]
+            copy_rows(covariance, aheads[0])
         else:
             f = forward[which[i - 1]]
             for j in range(n):
@@ -68,9 +70,14 @@ def filter_and_smooth(mean, covariance, which, forward, offset, spread, noise, v
                     ahead_means[i, j] += f[j, k] * means[i - 1, k]
             _product(f, covariances[i - 1], False, work)
             _product(work, f, True, other)
-            aheads[i] = other + spread[which[i - 1]]
-        means[i], covariances[i] = ahead_means[i], aheads[i]
+            added = spread[which[i - 1]]
+            for j in range(n):
+                for k in range(n):
+                    aheads[i, j, k] = other[j, k] + added[j, k]
         m, p = means[i], covariances[i]
+        for j in range(n):
+            m[j] = ahead_means[i, j]
+        copy_rows(aheads[i], p)
         for j in range(n):
             if math.isnan(values[i, j]):
                 continue
@@ -86,12 +93,14 @@ def filter_and_smooth(mean, covariance, which, forward, offset, spread, noise, v
     for i in range(n_times - 2, -1, -1):
         # the transposed gain: ahead⁻¹ F P
         _product(forward[which[i]], covariances[i], False, work)
-        other[:] = aheads[i + 1]
+        copy_rows(aheads[i + 1], other)
         _solve(other, work)
         for j in range(n):
             for k in range(n):
                 means[i, j] += work[k, j] * (means[i + 1, k] - ahead_means[i + 1, k])
-        other[:] = covariances[i + 1] - aheads[i + 1]
+        for j in range(n):
+            for c in range(n):
+                other[j, c] = covariances[i + 1, j, c] - aheads[i + 1, j, c]
         for j in range(n):
             for c in range(n):
                 change[j, c] = 0.0

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asterism.continuous._family import explained, whiten_stimulus
+from asterism.continuous._family import copy_rows, explained, whiten_stimulus
 from asterism.continuous._mixed import Model, Seen, draw_continuous
 from asterism.numerics._jit import inner, kernel
 from asterism.sampling._variates import draw_index, gamma, normal
@@ -167,9 +167,13 @@ def _products(frame, rows, first, n_core):
     ones, along = np.dot(one, one), np.dot(rows[: n + 1], one)
     shrink = 1.0 / (ones + 1.0 / frame.prior[4])
     gram = np.zeros((n + 1, n + 1))
-    gram[:core] = np.dot(rows[:core], rows[: n + 1].T)
-    gram[n] = np.dot(rows[: n + 1], rows[n])
-    gram[:, :core] = gram[:core].T
+    product, last = np.dot(rows[:core], rows[: n + 1].T), np.dot(rows[: n + 1], rows[n])
+    copy_rows(product, gram)
+    for a in range(n + 1):
+        gram[n, a] = last[a]
+    for a in range(n + 1):
+        for b in range(core):
+            gram[a, b] = product[b, a]
     for m in range(n_core, len(first) - 1):
         for a in range(first[m], first[m + 1]):
             for b in range(first[m], a + 1):

@@ -341,7 +341,9 @@ def _with_jump(record, when, used, draw, node, state, time):
     if used == len(when):
         when = doubled(when)
         wider = np.empty((len(when), 3), np.int64)
-        wider[:used] = record
+        for i in range(used):
+            for j in range(3):
+                wider[i, j] = record[i, j]
         record = wider
     record[used, DRAW] = draw
     record[used, NODE] = node
@@ -398,7 +400,8 @@ def draw_jumps(chains, steps, own, n_pieces, n_draws, key):
                 event += 1
             if k == 0:
                 for i in range(chains.node_start[first], chains.node_start[last]):
-                    start[:, chains.node[i]] = states[:, chains.node[i]]
+                    for draw in range(n_draws):
+                        start[draw, chains.node[i]] = states[draw, chains.node[i]]
             if k == n_steps or n_pieces[s, k] == 0:  # nothing moves
                 continue
             length = steps.width[k] / n_pieces[s, k]

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from asterism.numerics._bundle import bundle, keep
 from asterism.numerics._jit import inner, kernel
+from asterism.numerics._step import copy
 from asterism.sampling._along import state_at
 from asterism.sampling._families import add_all_statistics, own_totals
 from asterism.sampling._path import IMPOSSIBLE, WORK_TOO_SMALL, draw_path, write_path
@@ -136,12 +137,12 @@ def _sweep_chunk(c, place, model, paths, work, streams, first_time):
             continue
         pair = n * n_trajectories + d
         stream = streams[d]
-        saved[:] = stream
+        copy(stream, saved)
         while True:
             n_grid, n_jumps = draw_path(d, n, model, paths, work, stream, first_time)
             if n_jumps != WORK_TOO_SMALL:
                 break
-            stream[:] = saved
+            copy(saved, stream)
             largest = len(work.filtered) // (len(work.time) + 1)
             work = new_work(2 * len(work.time), largest, len(work.place), len(work.totals))
         if n_jumps == IMPOSSIBLE:
@@ -149,7 +150,7 @@ def _sweep_chunk(c, place, model, paths, work, streams, first_time):
         if n_jumps > paths.room[pair]:
             room = n_jumps + n_jumps // 2 + _SPARE
             if paths.used[c] + room > paths.limit[c]:
-                stream[:] = saved
+                copy(saved, stream)
                 return work, Ended(place, pair, ARENA_FULL, n_jumps)
             paths.slot[pair] = paths.used[c]
             paths.room[pair] = room

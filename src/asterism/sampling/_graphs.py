@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from asterism.numerics._bundle import bundle
 from asterism.numerics._jit import inner, kernel
 from asterism.numerics._random_stream import uniform
+from asterism.numerics._step import copy
 from asterism.sampling._emission_draws import draw_emission
 from asterism.sampling._families import add_all_statistics, own_totals
 from asterism.sampling._variates import draw_index, gamma
@@ -328,9 +329,9 @@ def draw_shape(model, choices, shapes, paths, work, room, stream):
 def set_shape(a, shapes, prior, room):
     """Let the rates' prior have another shape and the same means."""
     prior.shape[0] = shapes.shape[a]
-    prior.rate[:] = shapes.rate[a]
-    prior.log_rate[:] = shapes.log_rate[a]
-    room.log_gamma[:] = shapes.log_gamma[a]
+    copy(shapes.rate[a], prior.rate)
+    copy(shapes.log_rate[a], prior.log_rate)
+    copy(shapes.log_gamma[a], room.log_gamma)
 
 
 @inner

@@ -79,7 +79,7 @@ def _limit_change(before, after, inverse_width, count):
 
 
 @view
-def correct_generator(problem, size, trajectory, block, count, work):
+def correct_generator(problem, trajectory, block, count, work):
     """From generators in the middle of a block's steps to those that propagate them.
 
     Off-diagonal entries are corrected one by one; the diagonal is minus their sum, plus the
@@ -93,61 +93,27 @@ def correct_generator(problem, size, trajectory, block, count, work):
     quadrature = problem.quadrature[begin : begin + padded]
     inverse = work.inverse_width[block * BLOCK : block * BLOCK + padded]
     here = work.steps[block]
-    generator = here[: size * size]
-    middle = here[middle_row(size) : middle_row(size) + size * size]
-    at = (block * here.shape[0] + middle_row(size)) * STRIDE
-    flat = work.flat_matrices
     own = work.matrices[0, 1]  # not the first row, which nothing precedes
     corrected = work.matrices[0, 2]
     common = work.matrices[0, 3]
-    if size == 2:
-        apply_band(
-            to_step, begin, count, padded, work.flat_steps, at + STRIDE, bool(True), generator[1]
-        )
-        at += 2 * STRIDE
-        apply_band(to_step, begin, count, padded, work.flat_steps, at, bool(True), generator[2])
-        m0, m1, m2, m3 = middle[0], middle[1], middle[2], middle[3]
-        for k in range(padded):
-            own[k] = 0.5 * (m0[k] + m1[k] - m2[k] - m3[k])
-        apply_band(to_step, begin, count, padded, flat, int(STRIDE), bool(False), corrected)
-        g0, g1, g2, g3 = generator[0], generator[1], generator[2], generator[3]
-        _limit_change(own, corrected, inverse, padded)
-        for k in range(padded):
-            common[k] = 0.5 * (m0[k] + m1[k] + m2[k] + m3[k]) * quadrature[k]
-        for k in range(padded):
-            g0[k] = common[k] + corrected[k] - g1[k]
-        for k in range(padded):
-            g3[k] = common[k] - corrected[k] - g2[k]
-        return
+    row = middle_row(2)
+    m0, m1, m2, m3 = here[row], here[row + 1], here[row + 2], here[row + 3]
+    g0, g1, g2, g3 = here[0], here[1], here[2], here[3]
+    at = (block * here.shape[0] + row + 1) * STRIDE
+    apply_band(to_step, begin, count, padded, work.flat_steps, at, bool(True), g1)
+    at += STRIDE
+    apply_band(to_step, begin, count, padded, work.flat_steps, at, bool(True), g2)
     for k in range(padded):
-        common[k] = 0.0
-    for row in range(size * size):
-        m0 = middle[row]
-        for k in range(padded):
-            common[k] += m0[k]
-    share = 1.0 / size
+        own[k] = 0.5 * (m0[k] + m1[k] - m2[k] - m3[k])
+    flat = work.flat_matrices
+    apply_band(to_step, begin, count, padded, flat, int(STRIDE), bool(False), corrected)
+    _limit_change(own, corrected, inverse, padded)
     for k in range(padded):
-        common[k] *= share
-    for x in range(size):
-        for k in range(padded):
-            own[k] = -common[k]
-        for y in range(size):
-            m0 = middle[x * size + y]
-            for k in range(padded):
-                own[k] += m0[k]
-        apply_band(to_step, begin, count, padded, flat, int(STRIDE), bool(False), corrected)
-        _limit_change(own, corrected, inverse, padded)
-        diagonal = generator[x * size + x]
-        for k in range(padded):
-            diagonal[k] = common[k] * quadrature[k] + corrected[k]
-        for y in range(size):
-            if x != y:
-                row = x * size + y
-                other = generator[row]
-                place = at + row * STRIDE
-                apply_band(to_step, begin, count, padded, work.flat_steps, place, bool(True), other)
-                for k in range(padded):
-                    diagonal[k] -= other[k]
+        common[k] = 0.5 * (m0[k] + m1[k] + m2[k] + m3[k]) * quadrature[k]
+    for k in range(padded):
+        g0[k] = common[k] + corrected[k] - g1[k]
+    for k in range(padded):
+        g3[k] = common[k] - corrected[k] - g2[k]
 
 
 @inlined
@@ -207,9 +173,123 @@ def _two_state_end(here, j, step, e0, e1, e2, side, factor):
         here[7, j] = p10 * s01 + p11 * s11
 
 
+@view
+def fill_ends(problem, trajectory, work):
+    """The factors at the ends of all stretches; propagators of the outermost steps take them in.
+
+    They come from the generators in the middle of the three steps next to the end; the diagonal
+    as in :func:`correct_generator`. No entry of a propagator falls below a quarter of what it was.
+    """
+    begin = problem.stretch_start[trajectory]
+    for i in range(begin, problem.stretch_start[trajectory + 1]):
+        first = problem.stretch[i, FIRST]
+        here = work.steps[first // BLOCK]
+        j = first % BLOCK
+        k = j + problem.stretch[i, LAST] - 1 - first
+        for side in range(2):
+            e = problem.end_slope[i, 3 * side : 3 * side + 3]
+            factor = work.ends[i - begin, side]
+            outermost = j if side == START else k
+            inwards = 1 if side == START else -1
+            _two_state_end(here, outermost, inwards, e[0], e[1], e[2], side, factor)
+
+
+@view
+def enter_stretches(problem, trajectory, work):
+    """Multiply the messages by the factors at the ends where they entered; moments need them so."""
+    begin = problem.stretch_start[trajectory]
+    forward = forward_row(2)
+    backward = backward_row(2)
+    for i in range(begin, problem.stretch_start[trajectory + 1]):
+        first = problem.stretch[i, FIRST]
+        here = work.steps[first // BLOCK]
+        j = first % BLOCK
+        k = j + problem.stretch[i, LAST] - 1 - first
+        at_start = work.ends[i - begin, START]
+        at_end = work.ends[i - begin, END]
+        f0, f1 = here[forward, j], here[forward + 1, j]
+        here[forward, j] = f0 * at_start[0, 0] + f1 * at_start[1, 0]
+        here[forward + 1, j] = f0 * at_start[0, 1] + f1 * at_start[1, 1]
+        r0, r1 = here[backward, k], here[backward + 1, k]
+        here[backward, k] = at_end[0, 0] * r0 + at_end[0, 1] * r1
+        here[backward + 1, k] = at_end[1, 0] * r0 + at_end[1, 1] * r1
+
+
+@view
+def moments_to_middle(problem, trajectory, first, count, work):
+    """From moments, the integrals over a block's steps, to h times the values in the middle.
+
+    From the last of ``work.matrices`` to the one before it. No entry falls below half of what it
+    was, and diagonals still sum to the step.
+    """
+    begin = problem.step_start[trajectory] + first
+    padded = whole_vectors(count)
+    width = work.width[first : first + padded]
+    means = work.matrices[3]
+    middle = work.matrices[2]
+    at = 3 * means.shape[0] * STRIDE
+    to_middle, flat = problem.to_middle, work.flat_matrices
+    for row in range(3):
+        place = at + row * STRIDE
+        apply_band(to_middle, begin, count, padded, flat, place, bool(True), middle[row])
+    m0, m1, other = middle[0], middle[3], means[3]
+    for k in range(padded):
+        # at least half of the other state's moment stays too
+        above = width[k] - 0.5 * other[k] - m0[k]
+        m0[k] += 0.5 * (above - abs(above))
+        m1[k] = width[k] - m0[k]
+
+
+@view
+def _generator_of_many(problem, size, trajectory, block, count, work):
+    """:func:`correct_generator` for any number of states."""
+    begin = problem.step_start[trajectory] + block * BLOCK
+    padded = whole_vectors(count)
+    to_step = problem.to_step
+    quadrature = problem.quadrature[begin : begin + padded]
+    inverse = work.inverse_width[block * BLOCK : block * BLOCK + padded]
+    here = work.steps[block]
+    generator = here[: size * size]
+    middle = here[middle_row(size) : middle_row(size) + size * size]
+    at = (block * here.shape[0] + middle_row(size)) * STRIDE
+    flat = work.flat_matrices
+    own = work.matrices[0, 1]  # not the first row, which nothing precedes
+    corrected = work.matrices[0, 2]
+    common = work.matrices[0, 3]
+    for k in range(padded):
+        common[k] = 0.0
+    for row in range(size * size):
+        m0 = middle[row]
+        for k in range(padded):
+            common[k] += m0[k]
+    share = 1.0 / size
+    for k in range(padded):
+        common[k] *= share
+    for x in range(size):
+        for k in range(padded):
+            own[k] = -common[k]
+        for y in range(size):
+            m0 = middle[x * size + y]
+            for k in range(padded):
+                own[k] += m0[k]
+        apply_band(to_step, begin, count, padded, flat, int(STRIDE), bool(False), corrected)
+        _limit_change(own, corrected, inverse, padded)
+        diagonal = generator[x * size + x]
+        for k in range(padded):
+            diagonal[k] = common[k] * quadrature[k] + corrected[k]
+        for y in range(size):
+            if x != y:
+                row = x * size + y
+                other = generator[row]
+                place = at + row * STRIDE
+                apply_band(to_step, begin, count, padded, work.flat_steps, place, bool(True), other)
+                for k in range(padded):
+                    diagonal[k] -= other[k]
+
+
 @inner
 def _end(here, size, j, step, e0, e1, e2, side, factor, spare):
-    """The same for any number of states."""
+    """:func:`_two_state_end` for any number of states."""
     rows = size * size
     common = 0.0
     k = j + step
@@ -246,12 +326,8 @@ def _end(here, size, j, step, e0, e1, e2, side, factor, spare):
 
 
 @view
-def fill_ends(problem, size, trajectory, work):
-    """The factors at the ends of all stretches; propagators of the outermost steps take them in.
-
-    They come from the generators in the middle of the three steps next to the end; the diagonal
-    as in :func:`correct_generator`. No entry of a propagator falls below a quarter of what it was.
-    """
+def _ends_of_many(problem, size, trajectory, work):
+    """:func:`fill_ends` for any number of states."""
     begin = problem.stretch_start[trajectory]
     for i in range(begin, problem.stretch_start[trajectory + 1]):
         first = problem.stretch[i, FIRST]
@@ -263,17 +339,13 @@ def fill_ends(problem, size, trajectory, work):
             factor = work.ends[i - begin, side]
             outermost = j if side == START else k
             inwards = 1 if side == START else -1
-            if size == 2:
-                _two_state_end(here, outermost, inwards, e[0], e[1], e[2], side, factor)
-            else:
-                _end(
-                    here, size, outermost, inwards, e[0], e[1], e[2], side, factor, work.matrices[0]
-                )
+            spare = work.matrices[0]
+            _end(here, size, outermost, inwards, e[0], e[1], e[2], side, factor, spare)
 
 
 @view
-def enter_stretches(problem, size, trajectory, work):
-    """Multiply the messages by the factors at the ends where they entered; moments need them so."""
+def _enter_of_many(problem, size, trajectory, work):
+    """:func:`enter_stretches` for any number of states."""
     begin = problem.stretch_start[trajectory]
     forward = forward_row(size)
     backward = backward_row(size)
@@ -285,14 +357,6 @@ def enter_stretches(problem, size, trajectory, work):
         k = j + problem.stretch[i, LAST] - 1 - first
         at_start = work.ends[i - begin, START]
         at_end = work.ends[i - begin, END]
-        if size == 2:
-            f0, f1 = here[forward, j], here[forward + 1, j]
-            here[forward, j] = f0 * at_start[0, 0] + f1 * at_start[1, 0]
-            here[forward + 1, j] = f0 * at_start[0, 1] + f1 * at_start[1, 1]
-            r0, r1 = here[backward, k], here[backward + 1, k]
-            here[backward, k] = at_end[0, 0] * r0 + at_end[0, 1] * r1
-            here[backward + 1, k] = at_end[1, 0] * r0 + at_end[1, 1] * r1
-            continue
         for y in range(size):
             spare[y] = 0.0
             for x in range(size):
@@ -308,40 +372,18 @@ def enter_stretches(problem, size, trajectory, work):
 
 
 @view
-def moments_to_middle(problem, size, trajectory, first, count, work):
-    """From moments, the integrals over a block's steps, to h times the values in the middle.
-
-    From the last of ``work.matrices`` to the one before it. No entry falls below half of what it
-    was, and diagonals still sum to the step.
-    """
+def _middle_of_many(problem, size, trajectory, first, count, work):
+    """:func:`moments_to_middle` for any number of states."""
     begin = problem.step_start[trajectory] + first
     padded = whole_vectors(count)
     width = work.width[first : first + padded]
     means = work.matrices[3]
     middle = work.matrices[2]
     at = 3 * means.shape[0] * STRIDE
+    to_middle, flat = problem.to_middle, work.flat_matrices
     for row in range(size * size):
-        if size == 2 and row == 3:
-            continue
         place = at + row * STRIDE
-        apply_band(
-            problem.to_middle,
-            begin,
-            count,
-            padded,
-            work.flat_matrices,
-            place,
-            bool(True),
-            middle[row],
-        )
-    if size == 2:
-        m0, m1, other = middle[0], middle[3], means[3]
-        for k in range(padded):
-            # at least half of the other state's moment stays too
-            above = width[k] - 0.5 * other[k] - m0[k]
-            m0[k] += 0.5 * (above - abs(above))
-            m1[k] = width[k] - m0[k]
-        return
+        apply_band(to_middle, begin, count, padded, flat, place, bool(True), middle[row])
     scale = work.matrices[1, 1]
     for k in range(count):
         scale[k] = 0.0
@@ -358,16 +400,31 @@ def moments_to_middle(problem, size, trajectory, first, count, work):
 
 
 @unit((PROBLEM, WORK, int64, int64, int64, int64, int64))
+def corrections_of_many(problem, work, what, size, trajectory, first, count):
+    """The four corrections for nodes of three and more states; others never compile them."""
+    if what == CORRECT_GENERATOR:
+        _generator_of_many(problem, size, trajectory, first // BLOCK, count, work)
+    elif what == FILL_ENDS:
+        _ends_of_many(problem, size, trajectory, work)
+    elif what == ENTER_STRETCHES:
+        _enter_of_many(problem, size, trajectory, work)
+    else:
+        _middle_of_many(problem, size, trajectory, first, count, work)
+
+
+@unit((PROBLEM, WORK, int64, int64, int64, int64, int64))
 def fourth_order(problem, work, what, size, trajectory, first, count):
     """One of the four corrections above; two of them are of steps first … first+count−1.
 
     Only problems with smooth steps need them compiled.
     """
-    if what == CORRECT_GENERATOR:
-        correct_generator(problem, size, trajectory, first // BLOCK, count, work)
+    if size > 2:
+        corrections_of_many(work.addresses, problem, work, what, size, trajectory, first, count)
+    elif what == CORRECT_GENERATOR:
+        correct_generator(problem, trajectory, first // BLOCK, count, work)
     elif what == FILL_ENDS:
-        fill_ends(problem, size, trajectory, work)
+        fill_ends(problem, trajectory, work)
     elif what == ENTER_STRETCHES:
-        enter_stretches(problem, size, trajectory, work)
+        enter_stretches(problem, trajectory, work)
     else:
-        moments_to_middle(problem, size, trajectory, first, count, work)
+        moments_to_middle(problem, trajectory, first, count, work)

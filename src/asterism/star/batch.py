@@ -40,7 +40,7 @@ from asterism.star._buffers import (
     Work,
     make_work,
 )
-from asterism.star._fourth_order import fourth_order
+from asterism.star._fourth_order import corrections_of_many, fourth_order
 from asterism.star._kept_messages import (
     AT_POINTS,
     MESSAGES,
@@ -338,9 +338,10 @@ def addresses_for(problem: Problem, *units: Any) -> IntArray:
     """The table of addresses with the kernels in it that a problem's evidence and states need."""
     needed = [*units, collect_pull, pass_messages, propagate_block, step_moments]
     needed.append(configuration_weights)
+    has_many_states = (problem.node[:-1, STATES] > 2).any()
     if len(problem.stretch):
-        needed.append(fourth_order)
-    if (problem.node[:-1, STATES] > 2).any():
+        needed += [fourth_order, corrections_of_many] if has_many_states else [fourth_order]
+    if has_many_states:
         needed += [pass_many_states, general_propagator, general_moments]
     if len(problem.link) > 1:
         needed.append(ask_links)
