@@ -76,6 +76,23 @@ def test_columns_that_cannot_move_keep_the_table_jumping(folder: Path) -> None:
     assert any("read as noisy values" in x for x in json.loads(set_outside.stdout)["decisions"])
 
 
+def test_clear_columns_of_both_kinds_are_learned_as_such(folder: Path) -> None:
+    from tests.unit.test_mixed_learner import measured
+
+    place = folder / "both_kinds.csv"
+    measured(True, 10).to_frame().to_csv(place, index=False)
+    result = invoke("learn", place, "-o", folder / "kinds", "--json")
+    assert result.exit_code == 0, result.output
+    run = am.load(folder / "kinds")
+    assert {n: own["kind"] for n, own in run.run["kinds"].items()} == {
+        n: "jumps" if n in "jk" else "continuous" for n in "jkxy"
+    }
+    assert set(run.network.drifts) == {"x", "y"}
+    assert {("j", "y"), ("x", "k")} <= set(run.network.graph.edges)
+    said = " ".join(json.loads(result.stdout)["decisions"])
+    assert "unlike the other 2 columns" in said
+
+
 def test_misspelt_kinds_and_labels_are_refused(folder: Path) -> None:
     assert_refused(invoke("learn", folder / "t.csv", "--states", "smooth"), 2, "continuous")
     mixed = pd.read_csv(folder / "t.csv").assign(L="y")

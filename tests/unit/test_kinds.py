@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 
+import asterism as am
 from asterism.continuous.column_evidence import Column, column_evidence, time_on
 from asterism.continuous.series import Stimulus
 from asterism.data.measurements import NodeMeasurements
-from asterism.learning.kinds import choose_kind, choose_kinds, kind_frame, rounding_step
+from asterism.learning.kinds import (
+    choose_kind,
+    choose_kinds,
+    decide_kinds,
+    kind_frame,
+    rounding_step,
+)
 
 
 def record(trajectory, time, value) -> NodeMeasurements:
@@ -92,6 +102,51 @@ def test_close_calls_follow_the_table() -> None:
     found = {c.node: c for c in choose_kinds(columns)}
     assert {found[f"m{i}"].kind for i in range(3)} == {"continuous"}
     assert found["few"].kind == "continuous" or found["few"].gain >= 3.0
+
+
+def decided(n_smooth: int, n_jumping: int, **asked: bool) -> dict[str, str]:
+    """The kinds of a table with so many columns of each kind, all of them clear."""
+    columns = {f"m{i}": simulated("continuous", i) for i in range(n_smooth)}
+    columns |= {f"j{i}": simulated("jumps", i) for i in range(n_jumping)}
+    names = ("trajectory", "time", "value")
+    frame = pd.DataFrame({n: getattr(columns["m0"], n) for n in names[:2]})
+    for name, one in columns.items():
+        frame[name] = one.value
+    data = am.Observations.from_frame(frame)
+    decision = decide_kinds(data, data.measurements, **asked)
+    assert " ".join(decision.sentences).count("unlike the other") == (n_jumping > 0)
+    return {c.node: c.kind for c in decision.choices}
+
+
+def test_clear_columns_keep_their_kind() -> None:
+    kinds = decided(2, 2)
+    assert kinds == {"m0": "continuous", "m1": "continuous", "j0": "jumps", "j1": "jumps"}
+    assert len(set(decided(2, 2, may_mix=False).values())) == 1
+
+
+def test_a_rare_exception_is_taken_as_the_rest() -> None:
+    assert set(decided(6, 1).values()) == {"continuous"}
+    assert set(decided(6, 0).values()) == {"continuous"}
+
+
+def test_noise_that_grows_with_the_level_does_not_make_levels() -> None:
+    """exp of a process: its noise grows with its level, and two levels would explain it better."""
+    moves = [simulated("continuous", seed) for seed in range(4)]
+    grown = [replace(one, value=np.exp(1.5 * one.value)) for one in moves]
+    assert [choose_kind("x", one).kind for one in grown] == ["continuous"] * 4
+    below_zero = [replace(one, value=one.value - 0.01) for one in grown]
+    assert "jumps" in [choose_kind("x", one).kind for one in below_zero]
+
+
+def test_overlapping_levels_are_no_levels() -> None:
+    """Slow movement beneath much noise: what would be levels lie closer than the noise is wide."""
+    found = []
+    for seed in range(6):
+        seen = simulated("continuous", seed)
+        noise = 2.0 * np.random.default_rng(seed).normal(size=len(seen))
+        found.append(choose_kind("x", replace(seen, value=seen.value + noise)))
+    assert [c.kind for c in found] == ["continuous"] * 6
+    assert min(c.gain for c in found) > 1.0
 
 
 def dense_evidence(column, lam, spread, noise, rho, on):

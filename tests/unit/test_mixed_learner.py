@@ -80,6 +80,25 @@ def test_what_was_learned_has_numbers_of_both_kinds(learner: am.StructureLearner
     assert am.simulate(network, 2, duration=3.0, seed=0).n_trajectories == 2
 
 
+def test_kinds_are_found_by_evidence() -> None:
+    found = am.StructureLearner(n_jobs=1).fit(measured(True, 10))
+    kinds = found.nodes_.set_index("node")
+    assert kinds["kind"].to_dict() == {n: "jumps" if n in "jk" else "continuous" for n in "jkxy"}
+    assert (kinds["log_evidence_jumps"] > kinds["log_evidence_continuous"])[["j", "k"]].all()
+    assert found.edge_probabilities_.loc["j", "y"] > 0.5
+    assert found.edge_probabilities_.loc["x", "k"] > 0.5
+    assert "unlike the other 2 columns" in found.stage_
+
+
+def test_one_kind_where_both_cannot_be_learned() -> None:
+    data = measured(False, 10).select(nodes=["j", "x", "y"])
+    assert am.StructureLearner().fit(data).nodes_["kind"].nunique() == 2
+    prior = am.StructurePrior(required=[("x", "y")])
+    found = am.StructureLearner(structure_prior=prior).fit(data)
+    assert set(found.nodes_["kind"]) == {"continuous"}
+    assert "taken as one kind" in found.stage_
+
+
 @pytest.mark.parametrize("seed", [20, 30])
 def test_unconnected_tables_claim_nothing(seed: int) -> None:
     found = am.StructureLearner(KINDS, n_jobs=1).fit(measured(False, seed))

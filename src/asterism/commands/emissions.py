@@ -151,11 +151,13 @@ def choose_emissions(
     may_move: bool = False,
     exogenous: Sequence[str] = (),
     offset: str = "none",
+    may_mix: bool = True,
 ) -> Choice:
     """One emission per node; columns without information are left out unless in ``keep``.
 
     ``n_states`` is that of hidden states behind numbers; "auto" counts the levels of each node,
     and, where they ``may_move``, asks whether they rather move continuously; "continuous" says so.
+    Unless they ``may_mix``, all get one kind.
     ``known_states`` are those of a given network: values that are among them are states.
     ``learned`` are emissions that came with that network. ``offset`` says whether trajectories may
     be shifted: "auto" by evidence, "trajectory" that they are.
@@ -227,7 +229,8 @@ def choose_emissions(
         decisions.append(f"{words} (--offset none takes the values as they are).")
     chosen = Choice(emission, states, list(emission), decisions, levels, shifted=shifted)
     if may_move and open_columns:
-        return _by_evidence(observations, chosen, open_columns, exogenous)
+        may_mix = may_mix and not exogenous and observations.stimuli is None
+        return _by_evidence(observations, chosen, open_columns, exogenous, may_mix)
     return chosen
 
 
@@ -236,20 +239,22 @@ def _by_evidence(
     choice: Choice,
     open_columns: Mapping[str, tuple[NodeMeasurements, LevelChoice]],
     exogenous: Sequence[str],
+    may_mix: bool,
 ) -> Choice:
     """The choice in which columns of numbers move continuously, where their evidence says so."""
+    others = [
+        node
+        for node, one in choice.emission.items()
+        if node not in open_columns and not (isinstance(one, Exact) and node in exogenous)
+    ]
     decision = decide_kinds(
         observations,
         {node: record for node, (record, _) in open_columns.items()},
         {node: levels for node, (_, levels) in open_columns.items()},
+        may_mix=may_mix and len(open_columns) == len(choice.emission),
     )
     kinds, said = kind_record(decision.choices), decision.sentences
-    moving = decision.continuous
-    others = [
-        node
-        for node, one in choice.emission.items()
-        if node not in moving and not (isinstance(one, Exact) and node in exogenous)
-    ]
+    moving, jumping = decision.continuous, [one.node for one in decision.jumping]
     if moving and others:
         return replace(
             choice,
@@ -270,7 +275,9 @@ def _by_evidence(
         {node: names for node, names in choice.states.items() if node not in moving},
         choice.nodes,
         [*said, f"{words}: {quoted(moving)}."],
-        kinds=kinds,
+        {node: record for node, record in choice.levels.items() if node in jumping},
+        kinds,
+        {node: one for node, one in choice.shifted.items() if node in jumping},
     )
 
 

@@ -280,6 +280,7 @@ def read_data(options: LearnOptions, console: Console) -> tuple[Learnable, list[
             options.method == "auto",
             options.offset,
             options.log,
+            not options.required,
         )
     data, decisions = found.require(), list(table.decisions)
     if held is not None:

@@ -288,10 +288,12 @@ def make_learnable(
     may_move: bool = True,
     offset: str = "auto",
     logs: Sequence[str] = (),
+    may_mix: bool = True,
 ) -> Learnable:
     """Choose emissions, and find what would stop the search before it starts.
 
-    ``logs`` are columns whose logarithms are taken, or "all".
+    ``logs`` are columns whose logarithms are taken, or "all". Unless nodes ``may_mix``, they all
+    get one kind.
     """
     data = table.require()
     if isinstance(data, Trajectories):
@@ -323,6 +325,7 @@ def make_learnable(
             may_move=may_move,
             exogenous=[*exogenous, *still],
             offset=offset,
+            may_mix=may_mix,
         )
         named = {one.partition("=")[0] for one in emission if "=" in one}
         fixed = [

@@ -3,7 +3,9 @@
 Used to decide between jumping and moving: all priors are proper, the evidence is that of all rows
 and in the user's units. Decay, stationary variance and noise are fitted, and each costs half the
 log of the number of rows, as every fitted number of the jumping models does
-(``learning/levels.py``); everything else is summed out.
+(``learning/levels.py``); everything else is summed out. A column without negative values may move
+on a logarithmic scale too: the noise of concentrations grows with their level, which levels with
+noise of their own would explain better than any process with one noise.
 """
 
 from __future__ import annotations
@@ -21,6 +23,9 @@ from asterism.continuous.series import BoolArray, FloatArray, IntArray, Stimulus
 _STIMULUS_VARIANCE = 1.0
 #: variances of the resting level between trajectories that are tried, in variances of the column
 _SHIFT_VARIANCES = (0.1, 0.5)
+#: what is added before logarithms are taken, in standard deviations of the column: near zero noise
+#: no longer shrinks with the level
+_LOG_OFFSET = 0.3
 #: where the fit starts: decay per median gap; stationary variance and noise, as parts of all
 _STARTS = ((0.3, 1.0, 0.05), (0.05, 1.0, 0.02), (1.5, 0.5, 0.5))
 #: bounds of the logs of the three
@@ -48,6 +53,18 @@ def column_evidence(column: Column, stimuli: Sequence[Stimulus] = ()) -> float:
     sd = float(column.value.std())
     if not sd > 0.0:
         return -np.inf
+    plain = _on_one_scale(column, stimuli)
+    if column.value.min() < 0.0:
+        return plain
+    shifted = column.value + _LOG_OFFSET * sd
+    logs = _on_one_scale(column._replace(value=np.log(shifted)), stimuli)
+    # either scale is as probable beforehand
+    return float(np.logaddexp(plain, logs - np.log(shifted).sum()) - np.log(2.0))
+
+
+def _on_one_scale(column: Column, stimuli: Sequence[Stimulus]) -> float:
+    """ln evidence of moving continuously on the scale of the values as they are."""
+    sd = float(column.value.std())
     is_first = column.is_first
     gap = np.concatenate([[0.0], np.diff(column.time)])
     gap[is_first] = 0.0

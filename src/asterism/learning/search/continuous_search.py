@@ -8,8 +8,8 @@ stimuli are told, then every family is scored once (``continuous/family_score.py
 drawn too where many cells are missing, and both answers averaged.
 
 ``emission="auto"`` lets the evidence decide per column whether it is continuous
-(``learning/kinds.py``); the kind of most columns is then taken for all. Emissions by node say that
-a table holds both kinds.
+(``learning/kinds.py``). Where both kinds are clearly there, or emissions by node say so, a table is
+learned as one of both kinds.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from asterism.continuous.series import (
 from asterism.continuous.switching import SwitchingTime, ends_at, find_switching_time
 from asterism.data.observations import Observations
 from asterism.errors import DataError, ModelError, Setting, TooLargeError, first_few
-from asterism.learning.kinds import decide_kinds, kind_frame, may_be_either
+from asterism.learning.kinds import KindDecision, decide_kinds, kind_frame, may_be_either
 from asterism.learning.levels import LevelChoice, choose_levels, measured_while_free, with_outliers
 from asterism.learning.offsets import offset_words, with_offset, without_offsets
 from asterism.learning.search.found import FamilyTable, SearchResult, shown_graph
@@ -456,8 +456,11 @@ def _by_evidence(
     }
     choices, said = [], []
     if records and _may_move(settings, data, others):
-        decision = decide_kinds(data, records)
+        decision = decide_kinds(data, records, may_mix=_may_mix(settings, data, others))
         choices, said = decision.choices, decision.sentences
+        if decision.continuous and decision.jumping:
+            found = _learn_mixed(settings, data, decision, progress)
+            return replace(found, stage=" ".join([*said, found.stage]).strip())
         if decision.continuous:
             found = _learn(settings, data, list(records), progress)
             return replace(found, kinds=choices, stage=" ".join([*said, found.stage]).strip())
@@ -469,6 +472,29 @@ def _by_evidence(
     found = _jumping(replace(settings, emission=emission), without_offsets(data, levels), progress)
     stage = " ".join([*said, found.stage]).strip()
     return replace(found, kinds=choices, levels=levels or found.levels, stage=stage)
+
+
+def _learn_mixed(
+    settings: StructureSettings,
+    data: Observations,
+    decision: KindDecision,
+    progress: ProgressListener,
+) -> SearchResult:
+    """Learn a table some of whose columns jump while the others move continuously."""
+    levels = [choice.levels for choice in decision.jumping]
+    emission: dict[str, Any] = dict.fromkeys(decision.continuous, Continuous())
+    emission |= {one.node: one.emission for one in levels}
+    free = without_offsets(data, levels)
+    found = learn_from_observations(replace(settings, emission=emission), free, progress)
+    shifted = offset_words(levels)
+    stage = f"{shifted}. {found.stage}" if shifted else found.stage
+    return replace(found, kinds=decision.choices, levels=levels, stage=stage)
+
+
+def _may_mix(settings: StructureSettings, data: Observations, others: Mapping[str, Any]) -> bool:
+    """Whether both kinds can be learned beside each other: nothing asks for what only one knows."""
+    asks = settings.structure_prior.required or settings.structure_prior.exogenous
+    return not (others or asks or data.stimuli is not None)
 
 
 def _levels_of(node: str, data: Observations) -> LevelChoice:
