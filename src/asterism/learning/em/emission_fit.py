@@ -224,11 +224,13 @@ def m_step(emission: Any, learned: LearnedNode, weights: FloatArray) -> Any:
 #: What is said of a parameter: its name, its value in the user's units and the scale on which its
 #: interval is symmetric; its coordinate (the value, its logarithm or square root) and how far an
 #: extrapolated step may take that; of probabilities, with which they sum to one (−1 for others);
-#: whether it is an effect on odds or counts, which runs away where nothing is seen.
+#: whether it is an effect on odds or counts, which runs away where nothing is seen; and the number
+#: of the learned node, where there are several.
 PARAMETER = np.dtype(
     [
         *(("name", object), ("value", float), ("scale", object)),
         *(("at", float), ("low", float), ("high", float), ("row", int), ("is_ratio", bool)),
+        ("node", int),
     ]
 )
 

@@ -44,6 +44,8 @@ class Estimate:
     """In the order of the learned nodes."""
     effects: FloatArray = field(default_factory=lambda: np.zeros(0))
     """Of covariates, standardised, and the spreads of factors; the flat rates hold what they do."""
+    emitted: Any = field(default=None, init=False, repr=False, compare=False)
+    """The parameters of the emissions, once :meth:`Coordinates.emitted` has described them."""
 
 
 @dataclass(frozen=True)
@@ -75,13 +77,17 @@ class Coordinates:
 
     def emitted(self, estimate: Estimate) -> NDArray[Any]:
         """The parameters of the learned emissions, which stand at the end of a vector."""
-        parts, n_rows = [np.zeros(0, emission_fit.PARAMETER)], 0
-        for emission, node in zip(estimate.emissions, self.nodes):
-            own = emission_fit.described(emission, node)
-            own["row"] += np.where(own["row"] < 0, 0, n_rows)
-            n_rows = max(n_rows, int(own["row"].max(initial=-1)) + 1)
-            parts.append(own)
-        return np.concatenate(parts)
+        if estimate.emitted is None:
+            parts, n_rows = [np.zeros(0, emission_fit.PARAMETER)], 0
+            for n, (emission, node) in enumerate(zip(estimate.emissions, self.nodes)):
+                own = emission_fit.described(emission, node)
+                own["node"] = n
+                own["row"][own["row"] >= 0] += n_rows
+                n_rows = max(n_rows, int(own["row"].max(initial=-1)) + 1)
+                parts.append(own)
+            object.__setattr__(estimate, "emitted", np.concatenate(parts))
+        found: NDArray[Any] = estimate.emitted
+        return found
 
     def vector(self, estimate: Estimate) -> FloatArray:
         """The estimate as a vector."""
@@ -103,12 +109,10 @@ class Coordinates:
         effects = np.clip(vector[self.effects], -LARGEST_EFFECT, LARGEST_EFFECT)
         n = self.update.formula.n_covariate_effects
         effects[n:] = np.minimum(np.abs(effects[n:]), LARGEST_SPREAD)
-        at += len(effects)
-        emissions = []
-        for node, emission in zip(self.nodes, like.emissions):
-            size = len(emission_fit.coordinates(emission, node))
-            emissions.append(emission_fit.at_coordinates(emission, vector[at : at + size], node))
-            at += size
+        sizes = np.bincount(self.emitted(like)["node"], minlength=len(self.nodes))
+        pieces = np.split(vector[self.effects.stop :], np.cumsum(sizes)[:-1])
+        moved = zip(like.emissions, pieces, self.nodes)
+        emissions = [emission_fit.at_coordinates(e, own, node) for e, own, node in moved]
         rates = self.update.with_rates(like.rates, free, effects)
         return Estimate(rates, initial, tuple(emissions), effects)
 
