@@ -7,7 +7,11 @@ switching time found: in closed form, and by default averaged with draws where m
 Settings were chosen with seeds 1000 to 1019; these start at 0. With ``--data FOLDER``, the DREAM4
 networks too, and again with 30 % of the cells deleted, at random or whole rows beside.
 
-    python benchmarks/continuous.py [--sets 20] [--first-seed 0] [--large 0] [--data FOLDER] [-o .]
+``--rows "no edges" --sets 40 --first-seed 2000 --name continuous_empty`` counts on more networks
+what is claimed where there is nothing.
+
+    python benchmarks/continuous.py [--sets 20] [--first-seed 0] [--large 0] [--data FOLDER]
+        [--rows TEXT] [--name continuous] [-o .]
 """
 
 from __future__ import annotations
@@ -178,17 +182,20 @@ def dream4(folder: Path, name: str, missing: str = "") -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Write continuous.csv."""
+    """Write the table."""
     parser = option_parser(__doc__, "benchmarks/results")
     parser.add_argument("--sets", type=int, default=20, help="networks per row (20)")
     parser.add_argument("--first-seed", type=int, default=0, help="first seed (0)")
     parser.add_argument("--large", type=int, default=0, help="networks of 100 nodes (0)")
     parser.add_argument("--data", type=Path, help="folder with DREAM4's tables")
+    parser.add_argument("--rows", default="", help="only simulated rows whose name holds this")
+    parser.add_argument("--name", default="continuous", help="of the CSV file (continuous)")
     options = parser.parse_args()
     seeds = range(options.first_seed, options.first_seed + options.sets)
     learn(hill_network(1, Design(n_points=8)).frame)  # compile
     lines: list[dict[str, Any]] = []
     work = [lambda n=n, row=row: simulated(n, *row, seeds) for n, row in ROWS.items()]
+    work = [one for one, name in zip(work, ROWS) if options.rows in name]
     if options.data is not None:
         parts = [(n, "") for n in DREAM4]
         parts += [(n, m) for m in ("of cells", "of cells and rows") for n in DREAM4[:2]]
@@ -202,7 +209,7 @@ def main() -> None:
         lines += more
         print(pd.DataFrame(more).round(3).to_string(header=len(lines) <= 3), flush=True)
         options.output.mkdir(parents=True, exist_ok=True)
-        pd.DataFrame(lines).round(4).to_csv(options.output / "continuous.csv", index=False)
+        pd.DataFrame(lines).round(4).to_csv(options.output / f"{options.name}.csv", index=False)
 
 
 if __name__ == "__main__":
