@@ -12,6 +12,8 @@ import pytest
 
 import asterism as am
 from asterism.learning import compile_ahead
+from asterism.learning.search import edge_families
+from asterism.learning.search.edge_families import EdgeFamily
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.task import prepare
 from asterism.learning.tasks import Silent
@@ -43,6 +45,22 @@ def test_both_ways_to_solve_a_graph_agree(
     assert in_threads.converged
     assert in_threads.score == pytest.approx(in_one.score, abs=2e-3)
     np.testing.assert_allclose(in_threads.rates, in_one.rates, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["star", "mean_field"])
+def test_local_solves_count_what_a_solve_of_the_whole_graph_counts(
+    seen: tuple[am.Observations, am.Gaussian], method: str
+) -> None:
+    """Exactly, where no neighbour can answer; nearly, beside a parent that can."""
+    settings = StructureSettings(emission=seen[1], method=method)
+    scorer = prepare(settings, seen[0], Silent()).scorer
+    alone = scorer.solve(((),) * 5, n_jobs=1, precise=True)
+    for family, tolerance in (((), 2e-3), ((0,), 0.1)):
+        wanted = [EdgeFamily(0, 1, family)]
+        local = edge_families._local(scorer, alone, wanted)[wanted[0]]
+        whole = scorer.solve(((), family, (), (), ()), alone, 1, precise=True)
+        for own, same in zip(local, whole.statistics(scorer.n_states)[1]):
+            np.testing.assert_allclose(own, same, atol=tolerance * same.max())
 
 
 def test_extrapolation_saves_iterations(

@@ -26,7 +26,15 @@ from asterism.learning.search.coupled import Ending
 from asterism.learning.search.score import GraphSolution, RanAway, Scorer
 from asterism.numerics.compiled import compile_graph
 from asterism.star import _solve
-from asterism.star._buffers import LOG_OF_ZERO_RATE, make_work
+from asterism.star._buffers import (
+    CONFIGURATIONS,
+    DWELL,
+    LOG_OF_ZERO_RATE,
+    SQUARES,
+    STATES,
+    TABLE,
+    make_work,
+)
 from asterism.star._kept_messages import NOTHING
 from asterism.star._solve import DEPTH, N_TOTALS, make_history
 from asterism.star.batch import ImpossibleEvidence
@@ -85,21 +93,40 @@ class Tables:
     def of(self, node: int) -> list[tuple[int, int, int, int, int, int]]:
         return [e for e in self.entries if e[0] == node]
 
+    def forbid(self, node: int) -> None:
+        """The first jump of a node, whatever its parents' states."""
+        for _, _, x, y, i, _ in self.of(node):
+            self.allowed[i] &= (x, y) != (0, 1)
+
+    def updated(self, node: int, prior: MarginalPrior, geometric: bool = False) -> Any:
+        """New rates of one node; energy, Gamma terms and largest change."""
+        row = self.problem.node[node]
+        begin, first = row[TABLE], row[DWELL]
+        own = prior._replace(allowed=prior.allowed[begin:], rate=prior.rate[row[SQUARES] :])
+        return marginal.update_family_rates(
+            row[STATES],
+            row[CONFIGURATIONS],
+            (self.rates[begin:], self.table[begin:], geometric),
+            (self.dwell[first:], self.moves[begin:]),
+            own,
+        )
+
 
 @pytest.mark.parametrize("shape", [SHAPE, 0.5, 0.0])
 @pytest.mark.parametrize("node", [0, 1])
 def test_energy_and_gamma_terms_are_their_sums(node: int, shape: float) -> None:
     t = Tables()
-    t.allowed[t.of(node)[1][4]] = False
+    t.forbid(node)
     t.moves[t.of(node)[-2][4]] = 0.0
     prior = prior_of(t.allowed, shape, RATE if shape else 0.0, node=node)
-    found = marginal.node_energy_and_gamma_terms(t.problem, t.rates, prior, node, t.dwell, t.moves)
+    before = t.rates.copy()
+    found = t.updated(node, prior)[:2]
     energy = terms = 0.0
     for _, _, x, y, i, k in t.of(node):
         if x == y:
-            energy += t.dwell[k] * t.rates[i]
+            energy += t.dwell[k] * before[i]
         elif t.allowed[i]:
-            energy += t.moves[i] * math.log(t.rates[i])
+            energy += t.moves[i] * math.log(before[i])
             if shape:
                 terms += shape * math.log(RATE) - gammaln(shape) + gammaln(t.moves[i] + shape)
                 terms -= (t.moves[i] + shape) * math.log(t.dwell[k] + RATE)
@@ -111,8 +138,7 @@ def test_a_rate_of_zero_that_no_jump_used_has_no_energy() -> None:
     i = t.of(0)[1][4]
     t.rates[i], t.moves[i] = 0.0, 0.0
     prior = prior_of(t.allowed, SHAPE, RATE)
-    energy, _ = marginal.node_energy_and_gamma_terms(t.problem, t.rates, prior, 0, t.dwell, t.moves)
-    assert math.isfinite(energy)
+    assert math.isfinite(t.updated(0, prior)[0])
 
 
 @pytest.mark.parametrize("geometric", [False, True])
@@ -120,14 +146,11 @@ def test_a_rate_of_zero_that_no_jump_used_has_no_energy() -> None:
 @pytest.mark.parametrize("node", [0, 1])
 def test_rates_become_posterior_means(node: int, exact: bool, geometric: bool) -> None:
     t = Tables()
-    t.allowed[t.of(node)[1][4]] = False
+    t.forbid(node)
     before = t.rates.copy()
     if not geometric:
         t.table = t.rates
-    found = marginal.update_node_rates(
-        t.problem, t.parameters(geometric), prior_of(t.allowed, SHAPE, RATE, exact, node), node,
-        t.dwell, t.moves,
-    )  # fmt: skip
+    *_, found = t.updated(node, prior_of(t.allowed, SHAPE, RATE, exact, node), geometric)
     largest = 0.0
     leave: dict[tuple[int, int], float] = {}
     for _, u, x, y, i, k in t.of(node):
@@ -161,9 +184,7 @@ def test_without_a_prior_rates_without_time_stay_and_without_jumps_vanish() -> N
     t.dwell[k] = 0.0
     t.moves[gone] = 0.0
     kept = t.rates[still]
-    marginal.update_node_rates(
-        t.problem, t.parameters(True), prior_of(t.allowed, 0.0, 0.0, True), 0, t.dwell, t.moves
-    )
+    t.updated(0, prior_of(t.allowed, 0.0, 0.0, True), True)
     assert t.rates[still] == kept
     assert t.rates[still - 1] == -kept
     assert t.table[still] == pytest.approx(math.log(kept))
@@ -175,9 +196,7 @@ def test_without_a_prior_rates_without_time_stay_and_without_jumps_vanish() -> N
 def test_times_below_one_are_times() -> None:
     t = Tables()
     t.dwell[:] = 0.25
-    marginal.update_node_rates(
-        t.problem, t.parameters(), prior_of(t.allowed, 0.0, 0.0), 1, t.dwell, t.moves
-    )
+    t.updated(1, prior_of(t.allowed, 0.0, 0.0))
     for _, _, x, y, i, _ in t.of(1):
         if x != y:
             assert t.rates[i] == pytest.approx(4.0 * t.moves[i])
@@ -189,9 +208,7 @@ def test_few_jumps_in_much_time() -> None:
     t.dwell[:] = 40.0
     t.moves[:] = 0.2
     t.rates[:] = 0.001
-    found = marginal.update_node_rates(
-        t.problem, t.parameters(), prior_of(t.allowed, 0.5, RATE, True), 0, t.dwell, t.moves
-    )
+    *_, found = t.updated(0, prior_of(t.allowed, 0.5, RATE, True))
     value = math.exp(digamma(0.7)) / (40.0 + RATE)
     assert t.rates[t.of(0)[1][4]] == pytest.approx(value, rel=1e-12)
     assert found == pytest.approx((value - 0.001) / value, rel=1e-12)
@@ -224,13 +241,8 @@ def test_all_nodes_but_the_exogenous_are_summed(learn_initial: bool) -> None:
     marginal.update_all_rates(t.problem, t.parameters(), prior, learn_initial, starts, sums)
     energy = terms = change = 0.0
     for n in (0, 1):
-        own = marginal.node_energy_and_gamma_terms(
-            alone.problem, alone.rates, prior, n, alone.dwell, alone.moves
-        )
-        energy, terms = energy + own[0], terms + own[1]
-        change = max(change, marginal.update_node_rates(
-            alone.problem, alone.parameters(), prior, n, alone.dwell, alone.moves
-        ))  # fmt: skip
+        own = alone.updated(n, prior)
+        energy, terms, change = energy + own[0], terms + own[1], max(change, own[2])
         if learn_initial:
             args = (alone.problem, alone.initial, n, starts, 4)
             change = max(change, marginal.update_start(*args))

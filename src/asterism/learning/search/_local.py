@@ -19,7 +19,7 @@ from asterism.learning.search._marginal import (
     IMPOSSIBLE,
     ITERATION_LIMIT,
     MarginalPrior,
-    digamma,
+    update_family_rates,
 )
 from asterism.numerics._bundle import bundle
 from asterism.numerics._jit import inner, kernel
@@ -254,8 +254,11 @@ def _solve_family(
                     dwell,
                     transitions,
                 )
-        energy, gamma_terms = update_family_rates(
-            size, n_configurations, family, counts, prior, geometric
+        if not geometric:
+            for i in range(n_configurations * rows):
+                transitions[i] *= family.rates[i]
+        energy, gamma_terms, _ = update_family_rates(
+            size, n_configurations, (family.rates, family.table, geometric), counts, prior
         )
         score = log_z - energy + gamma_terms
         moved = abs(score - previous)
@@ -295,7 +298,9 @@ def score_families(problem, work, current, moments, asked, prior, rule, scored):
     weights = np.zeros((n_blocks, most, STRIDE))
     frozen = Frozen(block_starts, pull, weights)
     rates = np.zeros(most * rows)
-    table = np.zeros(most * rows)
+    table = rates
+    if geometric:
+        table = np.zeros(most * rows)
     family = FamilyRates(rates, table, np.zeros(most * rows), np.zeros(most * rows))
     counts = (np.zeros(most * largest_size), np.zeros(most * rows))
     begin = 0
@@ -338,49 +343,6 @@ def score_families(problem, work, current, moments, asked, prior, rule, scored):
                     scored.dwell[f, i] = counts[0][i]
                 for i in range(n_configurations * squares):
                     scored.transitions[f, i] = counts[1][i]
-
-
-@inner
-def update_family_rates(size, n_configurations, family, counts, prior, geometric):
-    """E and Gamma terms at the current rates, which then become posterior means; (E, Γ)."""
-    rates, table = family.rates, family.table
-    dwell, transitions = counts
-    shape, rows = prior.shape, size * size
-    energy = 0.0
-    gamma_terms = 0.0
-    constant = math.lgamma(shape)
-    for u in range(n_configurations):
-        for x in range(size):
-            time = dwell[u * size + x]
-            energy += time * rates[u * rows + x * size + x]
-            leave = 0.0
-            for y in range(size):
-                if x == y:
-                    continue
-                entry = u * rows + x * size + y
-                if not prior.allowed[x * size + y]:
-                    rates[entry] = 0.0
-                    table[entry] = LOG_OF_ZERO_RATE if geometric else 0.0
-                    continue
-                count = transitions[entry]
-                if not geometric:
-                    count *= rates[entry]
-                if count > 0.0:
-                    energy += count * math.log(rates[entry])
-                count += shape
-                rate = prior.rate[x * size + y]
-                gamma_terms += shape * math.log(rate) - constant + math.lgamma(count)
-                gamma_terms -= count * math.log(time + rate)
-                value = count / (time + rate)
-                leave += value
-                if prior.digamma:
-                    value = math.exp(digamma(count)) / (time + rate)
-                rates[entry] = value
-                table[entry] = math.log(value) if geometric else value
-            diagonal = u * rows + x * size + x
-            rates[diagonal] = -leave
-            table[diagonal] = -leave
-    return energy, gamma_terms
 
 
 _FARTHEST = 8.0  # times the last step that an extrapolation may go

@@ -131,80 +131,57 @@ def digamma(z):
 
 
 @inner
-def node_energy_and_gamma_terms(problem, rates, prior, node, dwell, transitions):
-    """E = Σ (M ln R − T R_exit) at the rates in use, and the marginalised Gamma terms."""
-    shape = prior.shape
-    size = problem.node[node, STATES]
-    block = problem.node[node, SQUARES]
-    rows = size * size
-    table = problem.node[node, TABLE]
-    dwell_begin = problem.node[node, DWELL]
+def update_family_rates(size, n_configurations, family, counts, prior):
+    """Replace a family's rates by their posterior means; (E, Gamma terms, largest change).
+
+    E = Σ (M ln R − T R_exit) and the marginalised Gamma terms are those at the rates before; the
+    change is relative. ``family`` are rates, table and whether the table holds logarithms,
+    ``counts`` dwell times and transitions; all of them, and the prior, begin where the family does.
+    """
+    rates, table, geometric = family
+    dwell, transitions = counts
+    shape, rows = prior.shape, size * size
     energy = 0.0
     gamma_terms = 0.0
+    largest = 0.0
     constant = math.lgamma(shape) if shape > 0.0 else 0.0
-    for u in range(problem.node[node, CONFIGURATIONS]):
+    for u in range(n_configurations):
         for x in range(size):
-            time = dwell[dwell_begin + u * size + x]
+            diagonal = u * rows + x * size + x
+            energy += dwell[u * size + x] * rates[diagonal]
+            leave = 0.0
             for y in range(size):
-                entry = table + u * rows + x * size + y
                 if x == y:
-                    energy += time * rates[entry]
-                elif prior.allowed[entry]:
+                    continue
+                entry = u * rows + x * size + y
+                time = dwell[u * size + x] + prior.rate[x * size + y]
+                if prior.allowed[x * size + y]:
                     count = transitions[entry]
                     if count > 0.0:
                         energy += count * math.log(rates[entry])
+                    count += shape
                     if shape > 0.0:
-                        rate = prior.rate[block + x * size + y]
-                        gamma_terms += (
-                            shape * math.log(rate)
-                            - constant
-                            + math.lgamma(count + shape)
-                            - (count + shape) * math.log(time + rate)
-                        )
-    return energy, gamma_terms
-
-
-@inner
-def update_node_rates(problem, parameters, prior, node, dwell, transitions):
-    """Replace a node's rates by their posterior means; returns the largest relative change."""
-    rates, table, geometric = parameters.rates, parameters.table, parameters.geometric
-    allowed = prior.allowed
-    size = problem.node[node, STATES]
-    block = problem.node[node, SQUARES]
-    rows = size * size
-    begin = problem.node[node, TABLE]
-    dwell_begin = problem.node[node, DWELL]
-    largest = 0.0
-    for u in range(problem.node[node, CONFIGURATIONS]):
-        for x in range(size):
-            leave = 0.0
-            for y in range(size):
-                entry = begin + u * rows + x * size + y
-                if x == y:
-                    continue
-                time = dwell[dwell_begin + u * size + x] + prior.rate[block + x * size + y]
-                if not allowed[entry] or not time > 0.0:
-                    if not allowed[entry]:
-                        rates[entry] = 0.0
-                    leave += rates[entry]
-                else:
-                    count = transitions[entry] + prior.shape
-                    value = count / time
+                        gamma_terms += shape * math.log(prior.rate[x * size + y]) - constant
+                        gamma_terms += math.lgamma(count) - count * math.log(time)
+                    value = rates[entry]
+                    if time > 0.0:
+                        value = count / time
                     leave += value
-                    if prior.digamma and count > 0.0:
+                    if prior.digamma and count > 0.0 and time > 0.0:
                         value = math.exp(digamma(count)) / time
                     scale = max(value, rates[entry])
                     if scale > 0.0:
                         largest = max(largest, abs(value - rates[entry]) / scale)
                     rates[entry] = value
+                else:
+                    rates[entry] = 0.0
                 if geometric:
-                    table[entry] = (
-                        math.log(rates[entry]) if rates[entry] > 0.0 else LOG_OF_ZERO_RATE
-                    )
-            diagonal = begin + u * rows + x * size + x
+                    table[entry] = LOG_OF_ZERO_RATE
+                    if rates[entry] > 0.0:
+                        table[entry] = math.log(rates[entry])
             rates[diagonal] = -leave
             table[diagonal] = -leave
-    return largest
+    return energy, gamma_terms, largest
 
 
 @kernel
@@ -351,12 +328,21 @@ def update_all(problem, parameters, prior, learn_initial, starts, sums):
     for node in range(problem.node.shape[0] - 1):
         if problem.node[node, IS_EXOGENOUS] == 1:
             continue
-        energy, gamma_terms = node_energy_and_gamma_terms(
-            problem, parameters.rates, prior, node, dwell, transitions
+        begin, first = problem.node[node, TABLE], problem.node[node, DWELL]
+        own = MarginalPrior(
+            prior.allowed[begin:],
+            prior.shape,
+            prior.rate[problem.node[node, SQUARES] :],
+            prior.digamma,
+        )
+        family = parameters.rates[begin:], parameters.table[begin:], parameters.geometric
+        counts = dwell[first:], transitions[begin:]
+        size, n_configurations = problem.node[node, STATES], problem.node[node, CONFIGURATIONS]
+        energy, gamma_terms, change = update_family_rates(
+            size, n_configurations, family, counts, own
         )
         summary[ENERGY] += energy
         summary[GAMMA_TERMS] += gamma_terms
-        change = update_node_rates(problem, parameters, prior, node, dwell, transitions)
         if learn_initial:
             moved = update_start(problem, parameters.initial, node, starts, totals.shape[0])
             change = max(change, moved)
