@@ -15,15 +15,13 @@ from typing import NamedTuple
 import numpy as np
 
 from asterism.learning.search.local_solves import solve_families
-from asterism.learning.search.score import GraphSolution, Parents, RanAway, Scorer
+from asterism.learning.search.score import GraphSolution, Parents, RanAway, Scorer, Statistics
 from asterism.learning.search.structure_prior import family_rows, family_tuple
 from asterism.numerics.arrays import FloatArray, IntArray
 from asterism.numerics.resources import current_limit, time_to_finish
 from asterism.results.ranking import DRAWN, TIMES_PRIOR
 
 Family = tuple[int, ...]
-Statistics = tuple[FloatArray, FloatArray]
-"""Expected transitions (…, S, S) and dwell times (…, S), … the states of the parents."""
 
 #: most edges outside the graph that have one, so that large networks do not wait for them
 MOST = 1_000
@@ -104,19 +102,13 @@ def solved_statistics(
         rest = wanted[n_coupled:]
         if not rest or linked:
             return found
-        if not len(solution.moments) or not _fits(scorer, solution):
+        # nothing to begin from: no moments, or rates of another graph
+        if not len(solution.moments) or len(solution.rates) != len(solution.transitions):
             try:
                 solution = Scorer.solve(scorer, solution.parents, None, n_jobs)
             except RanAway:
                 return found
         return {**found, **_local(scorer, solution, rest)}
-
-
-def _fits(scorer: Scorer, solution: GraphSolution) -> bool:
-    """Whether the rates are those of the graph."""
-    sizes = scorer.n_states
-    n = sum(math.prod(sizes[m] for m in (c, c, *f)) for c, f in enumerate(solution.parents))
-    return len(solution.rates) == n
 
 
 def _local(

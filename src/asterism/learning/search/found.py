@@ -30,7 +30,6 @@ from asterism.data.observations import Observations
 from asterism.errors import ModelError, Sentence, Setting, TooLargeError, counted
 from asterism.learning.search.edge_families import (
     EdgeFamily,
-    Statistics,
     asked_edges,
     likeliest_families,
     solved_statistics,
@@ -39,6 +38,8 @@ from asterism.learning.search.score import (
     GraphSolution,
     Parents,
     RanAway,
+    Statistics,
+    no_statistics,
     posterior_mean_rates,
 )
 from asterism.learning.search.structure_prior import (
@@ -583,11 +584,7 @@ def _shown(search: SearchRun, tables: Mapping[int, FamilyTable]) -> GraphSolutio
         search.complaint = (
             "the rates of the graph shown could not be computed: they are the prior's"
         )
-        rows = sum(math.prod(sizes[p] for p in (n, *own)) for n, own in enumerate(parents))
-        entries = sum(math.prod(sizes[p] for p in (n, n, *own)) for n, own in enumerate(parents))
-        return replace(
-            solution, parents=parents, dwell=np.zeros(rows), transitions=np.zeros(entries)
-        )
+        return solution.with_statistics(parents, no_statistics(parents, sizes))
 
 
 def shown_graph(

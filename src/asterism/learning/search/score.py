@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -81,18 +81,37 @@ class GraphSolution:
     out_of_time: bool = False
     """Whether a time limit cut the iteration short: then the score says nothing."""
 
-    def statistics(self, n_states: Sequence[int]) -> list[tuple[FloatArray, FloatArray]]:
-        """Per node expected transitions (…, S, S) and dwell times (…, S), … its parents' states."""
-        result = []
-        entry = row = 0
-        for n, family in enumerate(self.parents):
-            shape = [n_states[m] for m in (*family, n)]
-            size = math.prod(shape)
-            moves = self.transitions[entry : entry + size * n_states[n]]
-            times = self.dwell[row : row + size]
-            result.append((moves.reshape(*shape, n_states[n]), times.reshape(shape)))
-            entry, row = entry + size * n_states[n], row + size
-        return result
+    def statistics(self, n_states: Sequence[int]) -> list[Statistics]:
+        """Those of every node."""
+        shapes = family_shapes(self.parents, n_states)
+        moves = cut(self.transitions, [(*shape, shape[-1]) for shape in shapes])
+        return list(zip(moves, cut(self.dwell, shapes)))
+
+    def with_statistics(self, parents: Parents, found: Sequence[Statistics]) -> GraphSolution:
+        """Those of another graph; scores, rates and moments are not renewed."""
+        moves, times = (np.concatenate([table.ravel() for table in own]) for own in zip(*found))
+        return replace(self, parents=parents, transitions=moves, dwell=times)
+
+
+Statistics = tuple[FloatArray, FloatArray]
+"""Expected transitions (…, S, S) and dwell times (…, S) of a node, … its parents' states."""
+
+
+def family_shapes(parents: Parents, n_states: Sequence[int]) -> list[tuple[int, ...]]:
+    """Per node the shape of its dwell times; rates and transitions have one axis more."""
+    return [tuple(n_states[m] for m in (*family, n)) for n, family in enumerate(parents)]
+
+
+def cut(flat: FloatArray, shapes: Sequence[tuple[int, ...]]) -> list[FloatArray]:
+    """Tables of these shapes, which lie one after the other."""
+    parts = np.split(flat, np.cumsum([math.prod(shape) for shape in shapes])[:-1])
+    return [part.reshape(shape) for part, shape in zip(parts, shapes)]
+
+
+def no_statistics(parents: Parents, n_states: Sequence[int]) -> list[Statistics]:
+    """Where nothing is known: zeros."""
+    shapes = family_shapes(parents, n_states)
+    return [(np.zeros((*shape, shape[-1])), np.zeros(shape)) for shape in shapes]
 
 
 class RanAway(AsterismError):
@@ -119,15 +138,15 @@ class Scorer:
     rate: FloatArray
     """Flat (S, S) blocks: Gamma prior of every allowed rate; zero for maximum likelihood."""
     geometric: bool
-    digamma: bool
     initial: FloatArray
-    learn_initial: bool
     base: Batch
     """Evidence on the grid, for the graph without edges."""
     single_rates: tuple[FloatArray, ...]
     """Per node (S, S): where the rates of a new family start."""
-    tolerance: float
-    max_iterations: int
+    digamma: bool = False
+    learn_initial: bool = False
+    tolerance: float = 3e-7
+    max_iterations: int = 500
     negligible: float = 0.0
     """Nats of a score that cannot be seen in a probability, as little as measurements count."""
 
@@ -217,8 +236,9 @@ class Scorer:
         return [block.reshape(size, size) for block, size in zip(blocks, self.n_states)]
 
     def _rates_by_node(self, solution: GraphSolution) -> list[FloatArray]:
-        graph = compile_graph(list(self.n_states), [list(p) for p in solution.parents])
-        return np.split(solution.rates, graph.table_start[1:-1])
+        """Flat tables."""
+        shapes = family_shapes(solution.parents, self.n_states)
+        return cut(solution.rates, [(math.prod(shape) * shape[-1],) for shape in shapes])
 
     def _solve_in_one(
         self,
@@ -332,27 +352,18 @@ class Scorer:
         The configurations of a new family start a little apart: from equal rates the first sweep
         changes nothing and would look converged.
         """
-        rates = np.empty(int(graph.table_start[-1]))
-        allowed = np.empty(len(rates), dtype=np.bool_)
-        earlier_start = 0
+        before = [] if earlier is None else self._rates_by_node(earlier)
+        rates, allowed = [], []
         for n, family in enumerate(parents):
-            size = self.n_states[n]
             n_configurations = int(graph.n_configurations[n])
-            block = slice(int(graph.table_start[n]), int(graph.table_start[n + 1]))
-            allowed[block] = np.tile(self.allowed[n].ravel(), n_configurations)
-            earlier_size = 0
-            if earlier is not None:
-                earlier_size = size * size
-                for m in earlier.parents[n]:
-                    earlier_size *= self.n_states[m]
+            allowed.append(np.tile(self.allowed[n].ravel(), n_configurations))
             if earlier is not None and earlier.parents[n] == family:
-                rates[block] = earlier.rates[earlier_start : earlier_start + earlier_size]
+                rates.append(before[n])
             else:
-                spread = np.linspace(-1.0, 1.0, n_configurations) if n_configurations > 1 else [0.0]
-                factor = np.exp(_FIRST_RATE_SPREAD * np.asarray(spread))
-                rates[block] = (factor[:, None, None] * self.single_rates[n]).ravel()
-            earlier_start += earlier_size
-        return rates, allowed
+                spread = np.linspace(-1.0, 1.0, n_configurations) * (n_configurations > 1)
+                factor = np.exp(_FIRST_RATE_SPREAD * spread)
+                rates.append((factor[:, None, None] * self.single_rates[n]).ravel())
+        return np.concatenate(rates), np.concatenate(allowed)
 
 
 class GridPlan(NamedTuple):
@@ -378,14 +389,12 @@ def make_scorer(
     prior: tuple[float, float | FloatArray],
     grid: GridPlan,
     method: str,
-    *,
-    digamma: bool = False,
-    learn_initial: bool = False,
-    tolerance: float = 3e-7,
-    max_iterations: int = 500,
-    negligible: float = 0.0,
+    **how: Any,
 ) -> Scorer:
-    """Lay the evidence out on a grid once; ``prior`` is shape and rate, or rates of transitions."""
+    """Lay the evidence out on a grid once; ``prior`` is shape and rate, or rates of transitions.
+
+    ``how`` are those fields of :class:`Scorer` that have defaults.
+    """
     graph = compile_graph(list(alone.n_states), [[] for _ in alone.n_states])
     base = make_batch(
         evidence, graph, grid.relaxation_rate, grid.step, time_step=grid.time_step, copies=3
@@ -397,14 +406,10 @@ def make_scorer(
         shape=prior[0],
         rate=np.full(sum(int(s) ** 2 for s in alone.n_states), prior[1], dtype=np.float64),
         geometric=method == "mean_field",
-        digamma=digamma,
         initial=alone.initial,
-        learn_initial=learn_initial,
         base=base,
         single_rates=tuple(alone.rates),
-        tolerance=tolerance,
-        max_iterations=max_iterations,
-        negligible=negligible,
+        **how,
     )
 
 
