@@ -176,14 +176,8 @@ class Accuracy(_Described):
     joint_limit: int | None = None
 
 
-#: argument -> what a word, a number or a function stands for
-_SHORT: dict[str, Callable[[Any], Any]] = {
-    "structure_prior": StructurePrior,
-    "search": Search,
-    "sampling": lambda minutes: Sampling(minutes=minutes),
-    "accuracy": lambda tolerance: Accuracy(tolerance=tolerance),
-}
-KINDS = {
+#: argument -> the object that it is; a word, a number or a function stands for its first field
+KINDS: dict[str, Any] = {
     "structure_prior": StructurePrior,
     "search": Search,
     "sampling": Sampling,
@@ -198,7 +192,7 @@ def as_object(name: str, value: Any) -> Any:
         return value
     if value is None or (name in ("sampling", "accuracy") and isinstance(value, str)):
         raise ModelError(Setting(name), f" is {value!r}; it must be an am.{kind.__name__}.")
-    return _SHORT[name](value)
+    return kind(value)
 
 
 # ---- names that went --------------------------------------------------------------------------

@@ -171,7 +171,7 @@ def with_silence(old: Any, learned: Any) -> Any:
 
 
 def write_log_likelihoods(
-    nodes: tuple[LearnedNode, ...], emissions: tuple[Any, ...], flat: FloatArray
+    nodes: Sequence[LearnedNode], emissions: Sequence[Any], flat: FloatArray
 ) -> FloatArray:
     """A copy of the flat log-likelihoods with those of the learned nodes brought up to date."""
     result = flat.copy()

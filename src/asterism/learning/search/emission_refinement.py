@@ -15,12 +15,9 @@ from asterism.data.observations import Observations
 from asterism.learning.em.emission_fit import (
     LearnedNode,
     distance,
-    learned_nodes,
-    started_emissions,
     write_log_likelihoods,
 )
 from asterism.learning.search.score import GraphSolution, Scorer
-from asterism.model.emissions import split_emissions
 from asterism.numerics.arrays import FloatArray
 from asterism.star.batch import Batch
 from asterism.star.point_values import point_marginals, set_log_likelihoods
@@ -52,10 +49,7 @@ def refine_emissions(
 
     The scorer's likelihoods change in place.
     """
-    network = search.single_nodes.template.network
-    single, joint = split_emissions(search.single_nodes.emission, observations)
-    emissions = started_emissions(network, observations, single)
-    nodes = learned_nodes(network, observations, emissions, search.single_nodes.evidence)
+    emissions, nodes = search.single_nodes.learned(observations)
     if not nodes:
         return None
     settled = False
@@ -77,7 +71,7 @@ def refine_emissions(
         if settled:
             break
     search.progress.finish()
-    alone = replace(search.single_nodes, emission={**emissions, **joint}, evidence=scorer.evidence)
+    alone = replace(search.single_nodes, emission=emissions, evidence=scorer.evidence)
     return Refinement(replace(search, single_nodes=alone, scorer=scorer), solution, settled)
 
 
@@ -96,11 +90,9 @@ def _weights(scorer: Scorer, solution: GraphSolution, n_jobs: int) -> FloatArray
     return point_marginals(solved, parameters, n_jobs)
 
 
-def _with_emissions(
-    scorer: Scorer, nodes: tuple[LearnedNode, ...], emissions: dict[str, Any]
-) -> Scorer:
+def _with_emissions(scorer: Scorer, nodes: list[LearnedNode], emissions: dict[str, Any]) -> Scorer:
     """The scorer with other likelihoods of the same measurements."""
     present = scorer.evidence.points.log_likelihood
-    flat = write_log_likelihoods(nodes, tuple(emissions[n.node] for n in nodes), present)
+    flat = write_log_likelihoods(nodes, [emissions[n.node] for n in nodes], present)
     set_log_likelihoods(scorer.base, flat)
     return replace(scorer, evidence=scorer.base.evidence)

@@ -23,7 +23,6 @@ import pandas as pd
 
 from asterism.data.observations import Observations
 from asterism.errors import ModelError, Setting
-from asterism.learning.em import emission_fit
 from asterism.learning.em.sampled_emissions import learned_emission, mean_emissions
 from asterism.learning.search.drawn_statistics import DrawnStatistics, row_of
 from asterism.learning.search.found import (
@@ -38,7 +37,6 @@ from asterism.learning.search.settings import HiddenNode, StructureSettings
 from asterism.learning.search.structure_prior import NumberedPrior, family_sizes
 from asterism.learning.search.task import UNSCREENED_LIMIT, SearchRun, search_observations
 from asterism.learning.tasks import ProgressListener, Silent, dask_client, map_tasks
-from asterism.model.emissions import split_emissions
 from asterism.model.priors import LearnersPrior
 from asterism.numerics.arrays import with_exits
 from asterism.numerics.progress import Ranking, in_percent, tell_ranking
@@ -541,11 +539,7 @@ def _first_initial(search: SearchRun, settings: StructureSettings) -> FloatArray
 def _learned_emissions(search: SearchRun, observations: Observations) -> list[LearnedEmission]:
     """Learned emissions whose parameters can be drawn; others stay as they were fitted."""
     network = search.single_nodes.template.network
-    single, _ = split_emissions(search.single_nodes.emission, observations)
-    emissions = emission_fit.started_emissions(network, observations, single)
-    nodes = emission_fit.learned_nodes(
-        network, observations, emissions, search.single_nodes.evidence
-    )
+    _, nodes = search.single_nodes.learned(observations)
     return [learned_emission(network, node) for node in nodes if can_sample(node.start)]
 
 
@@ -592,10 +586,7 @@ def _result(
     beyond = drawn.beyond(found.asked_families(), star, settings.n_jobs)
     emission = found.emission
     if means := mean_emissions(models, search.nodes):
-        single, joint = split_emissions(emission, observations)
-        network = search.single_nodes.template.network
-        every = emission_fit.started_emissions(network, observations, single)
-        emission = {**every, **means, **joint}
+        emission = {**search.single_nodes.learned(observations)[0], **means}
     return replace(
         found,
         beyond=counts_beyond(search, beyond),

@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from asterism.data.observations import Observations
+from asterism.learning.em.emission_fit import LearnedNode, learned_nodes, started_emissions
 from asterism.learning.em.fitting import Settings as EmSettings
 from asterism.learning.em.fitting import fit_parameters
 from asterism.learning.search.score import GridPlan, SingleStart, make_scorer
 from asterism.learning.search.settings import StructureSettings
-from asterism.model.emissions import Exact, emission_for
+from asterism.model.emissions import Exact, emission_for, split_emissions
 from asterism.model.priors import (
     BY_NODE,
     automatic_rate,
@@ -62,6 +63,17 @@ class SingleNodes:
     """Typical rate at which a node forgets its state: the data's own unit of time."""
     known_share: float
     """How much of what complete paths would say about rates the measurements say: 0 to 1."""
+
+    def learned(self, observations: Observations) -> tuple[dict[str, Any], list[LearnedNode]]:
+        """All emissions, with what they leave open filled in, and the nodes whose own is learned.
+
+        Joint measurements are learned by nobody.
+        """
+        network = self.template.network
+        single, joint = split_emissions(self.emission, observations)
+        emissions = started_emissions(network, observations, single)
+        nodes = learned_nodes(network, observations, emissions, self.evidence)
+        return {**emissions, **joint}, list(nodes)
 
     @property
     def prior_rate(self) -> float:

@@ -193,13 +193,8 @@ def _hidden_nodes(
         if all(set(one.cause.nodes).isdisjoint(other.cause.nodes) for other in found):
             found.append(one)
     taken = set(learner.network_.nodes)
-    names: list[str] = []
-    for number in count(1):
-        if len(names) == min(n, len(found)):
-            break
-        if f"hidden{number}" not in taken:
-            names.append(f"hidden{number}")
-    return tuple(one.as_node(name, data, n_draws) for name, one in zip(names, found))
+    names = (name for number in count(1) if (name := f"hidden{number}") not in taken)
+    return tuple(one.as_node(name, data, n_draws) for one, name in zip(found[:n], names))
 
 
 @dataclass(frozen=True)
