@@ -14,6 +14,7 @@ rates. A graph starts from the messages of the one before wherever both have the
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -29,18 +30,17 @@ from asterism.data.observations import Observations
 from asterism.engine._outcome import IMPOSSIBLE
 from asterism.engine.grid import Grid, make_grid
 from asterism.engine.rules.clusters import require_possible
-from asterism.errors import AsterismError
 from asterism.learning.search import _marginal as marginal
 from asterism.learning.search._marginal import MarginalPrior, Sums, update_all_rates
-from asterism.learning.search.coupled import Extrapolation
+from asterism.learning.search.coupled import Ending, Extrapolation
 from asterism.learning.search.found import FamilyTable, SearchResult, result_of
-from asterism.learning.search.score import GraphSolution, Parents, Scorer
+from asterism.learning.search.score import GraphSolution, Scorer
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.structure_prior import family_rows, family_tuple
 from asterism.learning.search.task import SearchRun, search_observations, sweep_nodes
 from asterism.learning.tasks import ProgressListener
 from asterism.numerics.arrays import IntArray
-from asterism.numerics.compiled import compile_graph, diagonal_index
+from asterism.numerics.compiled import CompiledGraph, diagonal_index
 from asterism.numerics.resources import current_limit
 from asterism.star.problem import Parameters
 from asterism.timeline.timeline import timeline_of
@@ -53,14 +53,7 @@ _NODE_SOLVES = 6_000  # families times nodes up to which clusters settle them
 _SWEEPS = 2  # of messages between two updates of the rates
 _SCORE_TOLERANCE = 1e-3  # nats, of a whole graph
 _SETTLED = 1e-4  # disagreement of clusters, in expected jumps of a trajectory
-_MAX_ITERATIONS = 150
-
-
-@dataclass(frozen=True)
-class ClusterGraphSolution(GraphSolution):
-    """A graph solved by clusters; ``moments`` is empty."""
-
-    batch: ClusterBatch | None = None
+_MAX_ITERATIONS = 150  # not tuned: a guard
 
 
 @dataclass(frozen=True)
@@ -69,76 +62,54 @@ class ClusterScorer(Scorer):
 
     cluster_grid: Grid | None = None
 
-    def solve(
+    def _iterated(
         self,
-        parents: Parents,
-        earlier: GraphSolution | None = None,
-        n_jobs: int | None = None,
-        precise: bool = False,
-        keep_moments: bool = True,
-        overwrite: bool = False,
-    ) -> ClusterGraphSolution:
-        """Solve a graph, starting from the solution of a similar one if given.
-
-        Clusters have no moments: the last two arguments change nothing.
-        """
-        graph = compile_graph(list(self.n_states), [list(p) for p in parents])
-        problem = self.problem_of(parents)
-        rates, allowed = self._start_rates(parents, graph, earlier)
-        initial = (self.initial if earlier is None else earlier.initial).copy()
+        graph: CompiledGraph,
+        start: Parameters,
+        prior: MarginalPrior,
+        earlier: GraphSolution | None,
+        n_jobs: int | None,
+        **_: bool,
+    ) -> tuple[Ending, dict[str, Any]]:
+        """Some sweeps, then new rates; what concerns moments changes nothing."""
         assert self.cluster_grid is not None
         model = ClusterModel.of(graph, find_regions(graph, self.evidence))
         batch = make_cluster_batch(model, self.evidence, self.cluster_grid)
-        start_messages(batch, rates)
-        if isinstance(earlier, ClusterGraphSolution) and earlier.batch is not None:
+        start_messages(batch, start.rates)
+        if earlier is not None and earlier.batch is not None:
             _take_over_messages(earlier.batch, batch)
-        parameters = Parameters(rates, rates, initial, False)
-        prior = MarginalPrior(allowed, self.shape, self.rate, self.digamma)
-        extrapolation = Extrapolation(problem, parameters)
+        problem = self._problem(graph)
+        extrapolation = Extrapolation(problem, start)
         totals = np.zeros((self.evidence.n_trajectories, 1))
         summary = np.zeros(marginal.N_SUMMARY)
         diagonal = diagonal_index(graph)
-        score, n_quiet, evidence, converged = np.inf, 0, 0.0, False
-        table = np.zeros(len(rates))
-        iteration = 0
-        while iteration < _MAX_ITERATIONS and not converged:
+        score, n_quiet, iteration, status = np.inf, 0, 0, marginal.ITERATION_LIMIT
+        while iteration < _MAX_ITERATIONS and status == marginal.ITERATION_LIMIT:
             iteration += 1
-            outcome, found = run_clusters(batch, rates, initial, _SETTLED, _SWEEPS, n_jobs or 1)
+            outcome, found = run_clusters(
+                batch, start.rates, start.initial, _SETTLED, _SWEEPS, n_jobs or 1
+            )
             if (outcome.status == IMPOSSIBLE).any():
                 require_possible(batch, outcome)
-            table = found.table
-            sums = Sums(table[diagonal], table, totals, summary)
-            update_all_rates(problem, parameters, prior, self.learn_initial, found.initial, sums)
-            evidence = float(outcome.evidence.sum())
-            if not np.isfinite(evidence):
-                raise AsterismError(
-                    "The iteration left the range of finite numbers; the likelihoods are too "
-                    "extreme. Check the emission's scale and the prior's rate."
-                )
+            sums = Sums(found.table[diagonal], found.table, totals, summary)
+            update_all_rates(problem, start, prior, self.learn_initial, found.initial, sums)
+            summary[marginal.TOTAL_EVIDENCE] = outcome.evidence.sum()
             before = score
-            score = evidence - summary[marginal.ENERGY] + summary[marginal.GAMMA_TERMS]
+            score = summary[marginal.TOTAL_EVIDENCE] - summary[marginal.ENERGY]
+            score += summary[marginal.GAMMA_TERMS]
             n_quiet = n_quiet + 1 if abs(score - before) <= _SCORE_TOLERANCE else 0
+            if not np.isfinite(summary[marginal.TOTAL_EVIDENCE]):
+                status = marginal.NOT_FINITE
             # extrapolation moves every third iteration only: three in a row must be quiet
-            converged = n_quiet >= 3 and float(outcome.residual.max()) <= 100.0 * _SETTLED
-            if current_limit().stops():
-                break
-            if not converged and not self.digamma:
+            elif n_quiet >= 3 and float(outcome.residual.max()) <= 100.0 * _SETTLED:
+                status = marginal.CONVERGED
+            elif current_limit().stops():
+                status = marginal.OUT_OF_TIME
+            elif not self.digamma:
                 extrapolation.improve()
-        return ClusterGraphSolution(
-            parents=parents,
-            score=float(score),
-            log_evidence=evidence,
-            rates=rates,
-            moments=np.zeros(0),
-            marginals=np.zeros(0),
-            dwell=table[diagonal],
-            transitions=table,
-            initial=initial,
-            n_iterations=iteration,
-            converged=converged,
-            out_of_time=not converged and current_limit().passed,
-            batch=batch,
-        )
+        nothing = np.zeros(0)
+        end = Ending(sums.dwell, sums.transitions, summary, iteration, status, np.full(2, -1))
+        return end, {"moments": nothing, "marginals": nothing, "batch": batch}
 
 
 def _take_over_messages(old: ClusterBatch, new: ClusterBatch) -> None:

@@ -52,8 +52,11 @@ from asterism.timeline.evidence import Evidence
 Parents = tuple[tuple[int, ...], ...]
 """Per node its parents, as numbers."""
 
+# not tuned: any spread breaks the tie between configurations, and that takes some iterations
 _FIRST_RATE_SPREAD = 0.05
 _MIN_ITERATIONS = 4
+# largest change per iteration at which a large solve ends: for a ranking of proposals, and where
+# scores of graphs are compared
 _LARGE_TOLERANCE = 1e-3
 _PRECISE_TOLERANCE = 1e-5
 _MIXING_BYTES = 32 << 20  # moments up to which the iteration is accelerated
@@ -80,6 +83,8 @@ class GraphSolution:
     """Nodes whose rates kept changing where a large solve did not converge."""
     out_of_time: bool = False
     """Whether a time limit cut the iteration short: then the score says nothing."""
+    batch: Any = None
+    """Of clusters, their messages; they have no moments."""
 
     def statistics(self, n_states: Sequence[int]) -> list[Statistics]:
         """Those of every node."""
@@ -167,26 +172,13 @@ class Scorer:
         ``overwrite``: the moments of ``earlier`` are not needed any more, which saves a copy.
         """
         graph = compile_graph(list(self.n_states), [list(p) for p in parents])
-        problem = self._problem(graph)
         rates, allowed = self._start_rates(parents, graph, earlier)
-        if earlier is None:
-            moments = np.empty_like(self.base.moments)
-        else:
-            moments = earlier.moments if overwrite else earlier.moments.copy()
-        if earlier is not None and len(problem.marginals) == len(earlier.marginals):
-            problem.marginals[:] = earlier.marginals
         table = geometric_table(rates, graph) if self.geometric else rates
         initial = (self.initial if earlier is None else earlier.initial).copy()
         start = Parameters(rates, table, initial, self.geometric)
         prior = MarginalPrior(allowed, self.shape, self.rate, self.digamma)
-        if n_jobs is None and not is_uncoupled(problem):
-            end = self._solve_in_one(problem, start, moments, prior, earlier is not None)
-        else:
-            tolerance = self.tolerance
-            if n_jobs is not None:
-                tolerance = max(tolerance, _PRECISE_TOLERANCE if precise else _LARGE_TOLERANCE)
-            rule = self._rule(tolerance, earlier is not None, False)
-            end = solve_in_threads(problem, start, moments, prior, rule, n_jobs or 1, keep_moments)
+        how = {"precise": precise, "keep_moments": keep_moments, "overwrite": overwrite}
+        end, kept = self._iterated(graph, start, prior, earlier, n_jobs, **how)
         self._require_success(end)
         evidence = float(end.summary[marginal.TOTAL_EVIDENCE])
         energy = float(end.summary[marginal.ENERGY])
@@ -195,8 +187,6 @@ class Scorer:
             score=evidence - energy + float(end.summary[marginal.GAMMA_TERMS]),
             log_evidence=evidence,
             rates=rates,
-            moments=moments if keep_moments else moments[:0],
-            marginals=problem.marginals,
             dwell=end.dwell,
             transitions=end.transitions,
             initial=initial,
@@ -204,7 +194,42 @@ class Scorer:
             converged=end.status == marginal.CONVERGED,
             restless=tuple(int(n) for n in end.restless),
             out_of_time=end.status == marginal.OUT_OF_TIME,
+            **kept,
         )
+
+    def _iterated(
+        self,
+        graph: CompiledGraph,
+        start: Parameters,
+        prior: MarginalPrior,
+        earlier: GraphSolution | None,
+        n_jobs: int | None,
+        *,
+        precise: bool,
+        keep_moments: bool,
+        overwrite: bool,
+    ) -> tuple[Ending, dict[str, Any]]:
+        """Messages and rates until they agree, and what the next solve can begin from.
+
+        The rates are changed in place.
+        """
+        problem = self._problem(graph)
+        if earlier is None:
+            moments = np.empty_like(self.base.moments)
+        else:
+            moments = earlier.moments if overwrite else earlier.moments.copy()
+        if earlier is not None and len(problem.marginals) == len(earlier.marginals):
+            problem.marginals[:] = earlier.marginals
+        if n_jobs is None and not is_uncoupled(problem):
+            end = self._solve_in_one(problem, start, moments, prior, earlier is not None)
+        else:
+            tolerance = self.tolerance
+            if n_jobs is not None:
+                tolerance = max(tolerance, _PRECISE_TOLERANCE if precise else _LARGE_TOLERANCE)
+            rule = self._rule(tolerance, earlier is not None, False)
+            end = solve_in_threads(problem, start, moments, prior, rule, n_jobs or 1, keep_moments)
+        kept = moments if keep_moments else moments[:0]
+        return end, {"moments": kept, "marginals": problem.marginals}
 
     def resumed(
         self, failed: GraphSolution, before: GraphSolution, astray: Iterable[int]
