@@ -36,9 +36,11 @@ from asterism.model.emissions import (
 from asterism.numerics.arrays import BoolArray, FloatArray, IntArray
 from asterism.numerics.resources import current_limit
 
+#: numbers of levels that are compared
 FEWEST, MOST = 2, 5
 #: measurements per level below which more levels are not tried
 _LEAST_PER_LEVEL = 5
+#: EM steps of a fit at most; few need them all. Not tuned
 _MAX_STEPS = 60
 #: A level may lie anywhere in the range of the values: what that costs, in nats. From 0.5 to 1.5
 #: most nodes were counted right (seeds 0 to 3 of benchmarks/levels.py, which now counts on others).

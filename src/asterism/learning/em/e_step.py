@@ -31,6 +31,7 @@ from asterism.timeline.evidence import Evidence, with_log_likelihood
 if TYPE_CHECKING:
     from asterism.star.uncoupled import Uncoupled
 
+#: guards, not tuned: gradients are differences of two solutions, so messages settle far below them
 MAX_SWEEPS = 200
 SWEEP_TOLERANCE = 1e-9
 

@@ -50,6 +50,7 @@ from asterism.numerics.arrays import FloatArray, IntArray
 from asterism.timeline.evidence import Evidence
 
 _LARGEST_LOG_MOVE = 1.5
+"""How far an extrapolated step takes a logarithm: a guard, not tuned."""
 _CLIMBS, _HALVINGS = 5, 12
 """Steps of an M-step that has no closed form: enough to gain, EM repeats it anyway."""
 

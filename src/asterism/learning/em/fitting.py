@@ -57,8 +57,11 @@ from asterism.timeline.build import build_evidence
 from asterism.timeline.evidence import Evidence, require_time, with_log_likelihood
 
 AUTO, EXACT = "auto", "exact"
+#: how much coarser the first grids are, and the remaining gain at which EM leaves them. Not tuned:
+#: where EM ends does not depend on them
 _COARSE = 10.0
 _COARSE_GAIN = 1e-2
+#: relative changes of an objective below this are those of messages that have settled
 _VARIATIONAL_RESOLUTION = 1e-9
 #: of the largest rate: below this a rate is as good as zero
 _ZERO = 1e-9

@@ -37,10 +37,13 @@ FIRST_SPREAD = 0.5
 _REACH = 5.0
 """Points lie this many standard deviations to both sides: 6e-7 of all factors lie beyond."""
 _LARGEST_STEP = 0.5
+"""Of the points, however little a trajectory says."""
 _MOST_POINTS, _MOST_OF_SEVERAL = 61, 21
+"""Points of one factor, and of each of several, whose numbers multiply: a limit of the work."""
 _SMALL = 0.01
 """Below this spread quantiles are Wilson and Hilferty's, which are then right to 1e-8."""
 _SLOPE_STEP = 1e-4
+"""Of a central difference: its error is of the order of the square."""
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,10 @@ from asterism.numerics.arrays import FloatArray
 from asterism.numerics.progress import advance
 from asterism.numerics.resources import current_limit
 
+# plain steps before quasi-Newton ones, and the pairs that these remember: not tuned
 PLAIN_STEPS = 3
 MEMORY = 40
+# of a sum of some thousand terms, relative; and curvature that is rounding
 _ROUNDING = 1e-12
 _CURVATURE = 1e-10
 _QUIET = 2  # E-steps in a row that must promise no more gain

@@ -33,6 +33,7 @@ from asterism.model.priors import state_number, transition_pairs
 from asterism.model.rates import SummaryRates
 from asterism.numerics.arrays import BoolArray, FloatArray, IntArray
 
+#: of a category: more are names or numbers that were read as text
 _MOST_LEVELS = 20
 
 

@@ -38,6 +38,7 @@ FASTEST = 100.0
 LARGEST_EFFECT = 15.0
 """No effect of a standardised covariate is followed beyond this."""
 _LARGEST_LOG = 50.0
+"""Of a factor on a rate: a guard against overflow, not tuned, like the number of steps below."""
 _NEWTON_STEPS = 30
 
 

@@ -35,7 +35,9 @@ CHOSEN = 0.05
 _GAIN = 1e-4
 """Remaining gain in −2 ln P at which a fit with a held spread stops; χ²'s quantile is 3.84."""
 _MOST_STEPS = 200
+"""E-steps of such a fit at most: a guard, not tuned."""
 _NARROWEST = 0.05
+"""How far from the spread the search for an end begins at least; the end does not depend on it."""
 
 
 def spread_table(fit: Fit, information: Information, level: float) -> pd.DataFrame:

@@ -251,6 +251,7 @@ def configurations(network: Network, node: str) -> list[str]:
 # ---- anything that follows from the parameters ------------------------------------------------
 
 
+#: relative, of a central difference in closed form; and draws behind simulated quantiles. Not tuned
 _STEP = 1e-5
 _N_DRAWS = 1000
 

@@ -99,7 +99,7 @@ class Rule(NamedTuple):
     accelerate: bool
     """Whether to mix: it needs memory for eight more sets of moments, and positive rates."""
     ceiling: float
-    """A score beyond this is none: the iteration ran away."""
+    """Where the score exceeds this, the iteration has run away."""
     negligible: float = 0.0
     """Nats by which a score may move within ten iterations and count as settled; 0: never."""
     stop: Any = np.zeros(1, dtype=np.bool_)

@@ -44,7 +44,7 @@ from asterism.star.batch import (
 from asterism.star.problem import Parameters
 
 _QUIET = 3e-7  # change of the score, per measurement, that no longer matters
-_LEAST_DAMPING = 0.1
+_LEAST_DAMPING = 0.1  # not tuned: a guard
 _FAR = 0.01  # change per iteration that is far from a solution
 _PATIENCE = 40  # iterations far from it, and without coming closer, that end it
 _PERIOD = 3  # updates of the rates of which the last is extrapolated

@@ -12,9 +12,11 @@ from asterism.star._buffers import make_work
 from asterism.star.batch import addresses_for
 from asterism.star.problem import Parameters
 
+# change of a score, in nats, at which a local solve ends (large scores: per thousand nats); the
+# iterations are a guard. Not tuned: coupled solves decide close calls
 _LOCAL_TOLERANCE = 1e-4
 _LOCAL_ITERATIONS = 60
-_SPREAD = 0.3
+_SPREAD = 0.3  # of the first rates, as logarithms: any spread breaks the tie
 
 
 def solve_families(

@@ -43,10 +43,10 @@ from asterism.learning.tasks import SharedInput
 from asterism.numerics.arrays import FloatArray, IntArray
 from asterism.numerics.resources import current_limit
 
-_NODES_PER_TASK = 16
+_NODES_PER_TASK = 16  # not tuned: enough work for a message to a cluster
 _CLOSE = 6.0  # nats within which a local score does not decide
-_SMALL_NETWORK = 50
-_COUPLED_NODE_SOLVES = 3_000  # families times nodes up to which close calls are solved coupled
+_SMALL_NETWORK = 50  # nodes up to which close calls are solved coupled
+_COUPLED_NODE_SOLVES = 3_000  # families times nodes up to which they are
 _HOPELESS = 30.0  # families this many nats below a node's best are not scored again
 
 

@@ -25,6 +25,7 @@ from asterism.numerics.arrays import FloatArray, IntArray
 from asterism.numerics.resources import require_memory
 from asterism.star._buffers import FIRST, IS_SET, LAST, SPAN
 
+# sizes of the matrix products: they bound the memory, and change no number
 _BLOCK_OF_CHILDREN = 64
 _PARENTS_AT_ONCE = 4096
 

@@ -35,6 +35,7 @@ from asterism.numerics.arrays import BoolArray, FloatArray, with_exits
 from asterism.timeline.build import build_evidence
 from asterism.timeline.evidence import Evidence, require_time
 
+# not tuned: a time scale needs to be known to some percent only
 _RATE_TOLERANCE = 1e-5
 _MAX_ITERATIONS = 200
 _FARTHEST = 30.0  # times a first guess that a second fit begins from it
