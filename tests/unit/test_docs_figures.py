@@ -1,6 +1,6 @@
 """Numbers in the docs come from files under benchmarks/results/, which commands write.
 
-Tables and values stand between markers (see asterism/paper/quoted.py). Here they are made again
+Tables and values stand between markers (see benchmarks/quoted.py). Here they are made again
 from the files and compared; and numbers that look like results outside of markers are refused.
 """
 
@@ -10,9 +10,9 @@ import re
 from pathlib import Path
 
 import pytest
+from benchmarks.quoted import documents, refresh, without_quotes
 
 from asterism.errors import DataError
-from asterism.paper.quoted import documents, refresh, without_quotes
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -28,7 +28,7 @@ SETTING = re.compile(r"(?:[=≥≤<>]\s*[−-]?\d+\.\d+)|`[^`]*`|\$[^$]*\$")
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: str(d.relative_to(ROOT)))
 def test_quoted_numbers_are_those_of_the_files(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
-    assert refresh(text, RESULTS) == text, "run: python -m asterism.paper.quoted"
+    assert refresh(text, RESULTS) == text, "run: python benchmarks/quoted.py"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: str(d.relative_to(ROOT)))

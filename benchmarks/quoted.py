@@ -8,7 +8,7 @@ A document marks a table or a single number with a comment that says where it co
 
 Between the markers stands what :func:`refresh` makes of the CSV file. A value is one cell, or
 ``count``, ``min``, ``max`` or ``mean`` of a column over the rows chosen. After new results,
-``python -m asterism.paper.quoted``, run in the root of the repository, rewrites all documents from
+``python benchmarks/quoted.py``, run in the root of the repository, rewrites all documents from
 the files in ``benchmarks/results/``.
 """
 
