@@ -20,12 +20,7 @@ from asterism.data.numbers import as_number
 from asterism.data.observations import Observations
 from asterism.errors import DataError, counted, quoted, require_known
 from asterism.learning.kinds import are_numbered_states, decide_kinds, kind_record
-from asterism.learning.levels import (
-    LevelChoice,
-    choose_levels,
-    measured_while_free,
-    with_outliers,
-)
+from asterism.learning.levels import LevelChoice, choose_levels, measured_while_free, with_outliers
 from asterism.learning.offsets import offset_words, with_offset
 from asterism.model.emission_continuous import Continuous
 from asterism.model.emission_kinds import kinds_for_flags

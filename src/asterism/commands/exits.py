@@ -18,15 +18,7 @@ from typing import Any
 
 import click
 
-from asterism.errors import (
-    Advice,
-    AsterismError,
-    Front,
-    Named,
-    Setting,
-    current_front,
-    told,
-)
+from asterism.errors import Advice, AsterismError, Front, Named, Setting, current_front, told
 
 OK = 0
 BUG = 1

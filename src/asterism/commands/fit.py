@@ -13,20 +13,9 @@ from typing import TYPE_CHECKING, Any
 from asterism.commands import exits
 from asterism.commands.console import Console, Done
 from asterism.commands.exits import Refused, in_flags
-from asterism.commands.input_table import (
-    Table,
-    guess_columns,
-    read_table,
-    with_sheet,
-)
+from asterism.commands.input_table import Table, guess_columns, read_table, with_sheet
 from asterism.commands.options import FitOptions, PanelOptions
-from asterism.commands.outputs import (
-    effective,
-    read_edges,
-    recorded,
-    summary_of,
-    writing_to,
-)
+from asterism.commands.outputs import effective, read_edges, recorded, summary_of, writing_to
 from asterism.commands.panel import (
     allowed_transitions,
     both_sides,

@@ -39,11 +39,7 @@ from asterism.commands.flags import (
     prior,
     read_config,
 )
-from asterism.inference.methods import (
-    METHODS,
-    methods_that_learn_rates,
-    methods_that_score_graphs,
-)
+from asterism.inference.methods import METHODS, methods_that_learn_rates, methods_that_score_graphs
 from asterism.learning.search.searches import SEARCHES
 from asterism.model.emission_kinds import kinds_for_flags
 

@@ -12,13 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.data.numbers import (
-    DASHES,
-    as_number,
-    is_missing,
-    plain_numbers,
-    possible_numbers,
-)
+from asterism.data.numbers import DASHES, as_number, is_missing, plain_numbers, possible_numbers
 from asterism.errors import AsterismError, DataError, require_known
 from asterism.numerics.arrays import BoolArray
 

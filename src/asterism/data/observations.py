@@ -31,12 +31,7 @@ from asterism.data.measurements import (
     objects,
     wide_keys,
 )
-from asterism.data.panel_records import (
-    exact_entries,
-    observation_types,
-    state_codes,
-    state_sets,
-)
+from asterism.data.panel_records import exact_entries, observation_types, state_codes, state_sets
 from asterism.data.problems import Problems, TableProblem
 from asterism.data.read_table import gather_files, read_frames, write_observations
 from asterism.data.table_rows import Reading, table_format

@@ -16,11 +16,7 @@ import numpy as np
 
 from asterism.clusters._cluster_messages import SeparatorMessages
 from asterism.clusters._cluster_sweep import Found
-from asterism.clusters.batch import (
-    ClusterBatch,
-    run_clusters,
-    set_cluster_likelihoods,
-)
+from asterism.clusters.batch import ClusterBatch, run_clusters, set_cluster_likelihoods
 from asterism.clusters.regions import find_regions
 from asterism.engine._outcome import CONVERGED
 from asterism.engine.rule import Precision

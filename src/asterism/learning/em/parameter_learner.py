@@ -39,11 +39,7 @@ from asterism.learning.em.fitting import (
 from asterism.learning.em.forecasts import forecast_table, most_likely_when_measured
 from asterism.learning.em.frailty import AUTO, factors
 from asterism.learning.em.outcome_effects import OUTCOME, START, outcome_effects
-from asterism.learning.em.parameter_table import (
-    covariance_table,
-    effect_table,
-    parameter_table,
-)
+from asterism.learning.em.parameter_table import covariance_table, effect_table, parameter_table
 from asterism.learning.em.rate_model import rate_model, said_about_covariates
 from asterism.learning.em.situations import own_view, statistics_of
 from asterism.learning.em.spread_table import spread_table, with_chosen_factors
@@ -55,12 +51,7 @@ from asterism.learning.em.uncertainty import (
     rate_table,
 )
 from asterism.learning.em.viterbi import most_probable_paths
-from asterism.learning.learner_settings import (
-    MOVED,
-    Accuracy,
-    as_object,
-    picked,
-)
+from asterism.learning.learner_settings import MOVED, Accuracy, as_object, picked
 from asterism.learning.levels import level_frame, with_levels
 from asterism.learning.tasks import Estimator, estimator
 from asterism.model.emissions import Exact, with_joint_by_column

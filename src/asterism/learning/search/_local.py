@@ -36,15 +36,8 @@ from asterism.star._buffers import (
     moments_begin,
     prepare_trajectory,
 )
-from asterism.star._messages import (
-    pass_messages,
-)
-from asterism.star._node import (
-    clear_set_steps,
-    collect_pull,
-    propagate_block,
-    step_moments,
-)
+from asterism.star._messages import pass_messages
+from asterism.star._node import clear_set_steps, collect_pull, propagate_block, step_moments
 from asterism.star._solve import settled
 
 _REORDER = {"contract", "reassoc", "nsz"}

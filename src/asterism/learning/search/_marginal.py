@@ -35,9 +35,7 @@ from asterism.star._buffers import (
     start_moments,
 )
 from asterism.star._kept_messages import NOTHING, Messages, Reading
-from asterism.star._node import (
-    add_statistics,
-)
+from asterism.star._node import add_statistics
 from asterism.star._solve import (
     DEPTH,
     add_products,

@@ -33,11 +33,7 @@ from asterism.learning.search.found import (
 )
 from asterism.learning.search.score import Parents, allowed_off_diagonal, posterior_mean_rates
 from asterism.learning.search.settings import StructureSettings
-from asterism.learning.search.structure_prior import (
-    NO_PARENT,
-    NumberedPrior,
-    enumerate_families,
-)
+from asterism.learning.search.structure_prior import NO_PARENT, NumberedPrior, enumerate_families
 from asterism.learning.tasks import ProgressListener, Silent
 from asterism.model.names import by_node
 from asterism.model.network import Network

@@ -20,12 +20,7 @@ import numpy as np
 from asterism.engine._outcome import EVIDENCE, IMPOSSIBLE, RESIDUAL
 from asterism.learning.search import _marginal as marginal
 from asterism.learning.search._local import extrapolate_all
-from asterism.learning.search._marginal import (
-    MarginalPrior,
-    Rule,
-    Sums,
-    update_all_rates,
-)
+from asterism.learning.search._marginal import MarginalPrior, Rule, Sums, update_all_rates
 from asterism.numerics._step import has_settled
 from asterism.numerics.arrays import FloatArray, IntArray
 from asterism.numerics.resources import chunks, current_limit, map_chunks

@@ -12,11 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from asterism.data.observations import Observations
-from asterism.learning.em.emission_fit import (
-    LearnedNode,
-    distance,
-    write_log_likelihoods,
-)
+from asterism.learning.em.emission_fit import LearnedNode, distance, write_log_likelihoods
 from asterism.learning.search.score import GraphSolution, Scorer
 from asterism.numerics.arrays import FloatArray
 from asterism.star.batch import Batch

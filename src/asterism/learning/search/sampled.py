@@ -49,12 +49,7 @@ from asterism.sampling.diagnose import (
     potential_scale_reduction,
 )
 from asterism.sampling.draw_tree import draw_tree
-from asterism.sampling.model_chains import (
-    ChainTask,
-    GivenPaths,
-    advanced,
-    mean_rates,
-)
+from asterism.sampling.model_chains import ChainTask, GivenPaths, advanced, mean_rates
 from asterism.sampling.model_posterior import RunPlan, SampledModels, sample_models
 from asterism.sampling.model_setup import (
     ALL_EDGES_KEPT,

@@ -19,9 +19,7 @@ import pandas as pd
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError, Setting, require_positive
-from asterism.learning.learner_settings import (
-    picked,
-)
+from asterism.learning.learner_settings import picked
 from asterism.learning.search.found import SearchResult
 from asterism.learning.search.settings import AUTO, Asked, HiddenNode, StructureSettings
 from asterism.learning.tasks import Estimator, estimator
