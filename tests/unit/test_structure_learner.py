@@ -19,10 +19,10 @@ from sklearn.exceptions import NotFittedError
 import asterism as am
 from asterism.errors import DataError, ModelError, TooLargeError
 from asterism.learning.search import complete
-from asterism.learning.search import found as result
 from asterism.learning.search.found import FamilyTable, SearchResult
 from asterism.learning.search.settings import StructureSettings
 from asterism.numerics.progress import ProgressMeter, Stage
+from asterism.results import edge_sets
 from tests.flat_settings import regrouped
 from tests.paper_settings import paper_learner
 
@@ -549,7 +549,7 @@ def test_results_that_do_not_belong_together() -> None:
 def test_no_square_table_of_very_many_nodes(
     learner: am.StructureLearner, paths: am.Trajectories, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(result, "SQUARE_TABLE_LIMIT", 5)
+    monkeypatch.setattr(edge_sets, "SQUARE_TABLE_LIMIT", 5)
     fresh = paper_learner(n_jobs=1).fit(paths)
     with pytest.raises(TooLargeError, match="use the long table edges_"):
         _ = fresh.edge_probabilities_

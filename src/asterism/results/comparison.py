@@ -18,7 +18,7 @@ import pandas as pd
 from asterism.errors import DataError
 from asterism.results.edge_effects import effect, rate_ratios
 from asterism.results.run import Run, rate_intervals
-from asterism.results.summary import as_text
+from asterism.results.summary import BESIDES, as_text
 
 #: a number with the ends of its interval; NaN where unknown
 Estimate = tuple[float, float, float]
@@ -33,9 +33,7 @@ GAINED, LOST, CHANGED, KEPT, OUTSIDE, UNKNOWN = (
 WORTH_LISTING = 0.2
 
 #: fields of the record that say nothing about why runs differ
-BESIDE_THE_POINT = frozenset(
-    {"output", "force", "quiet", "as_json", "title", "resume", "jobs", "n_jobs", "journal", "name"}
-)
+BESIDE_THE_POINT = BESIDES - {"data"} | {"jobs", "n_jobs", "journal"}
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from asterism.errors import DataError, quoted
+from asterism.errors import DataError, TooLargeError, quoted
 from asterism.numerics.arrays import BoolArray, FloatArray
 
 Edge = tuple[str, str]
@@ -159,6 +159,19 @@ def _pairs_of_long_table(
         raise DataError(f"Row {row} of the edge probabilities repeats an earlier pair.")
     names, scores = tuple(nodes), square(table, nodes).to_numpy()
     return ScoredPairs(names, names, scores, ~np.eye(len(names), dtype=bool))
+
+
+#: a square table of edge probabilities is made up to this many nodes
+SQUARE_TABLE_LIMIT = 2_000
+
+
+def require_few(n_nodes: int, instead: str) -> None:
+    """Refuse a square table of very many nodes; ``instead`` names the long one."""
+    if n_nodes > SQUARE_TABLE_LIMIT:
+        raise TooLargeError(
+            f"A square table of {n_nodes:,} nodes is more than the limit of "
+            f"{SQUARE_TABLE_LIMIT:,}; use the long table {instead}."
+        )
 
 
 def square(table: pd.DataFrame, nodes: Sequence[str]) -> pd.DataFrame:

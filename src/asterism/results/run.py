@@ -16,12 +16,12 @@ import pandas as pd
 
 from asterism.data.columns import require_columns
 from asterism.data.labels import RATE_LABELS, combinations, rate_labels
-from asterism.errors import DataError, TooLargeError, quoted
+from asterism.errors import DataError, quoted
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
 from asterism.notebook_card import MOST_ROWS, card
 from asterism.numerics.arrays import FloatArray
-from asterism.results.edge_sets import Edge, edge_list, square
+from asterism.results.edge_sets import Edge, edge_list, require_few, square
 
 if TYPE_CHECKING:
     import networkx
@@ -44,9 +44,6 @@ FIT_TABLES = (
 
 #: the caveat of a node, and of pairs of nodes, for which a search had no time
 NOT_SCORED = "not scored"
-
-#: a square table of edge probabilities is made up to this many nodes
-SQUARE_TABLE_LIMIT = 2_000
 
 
 @dataclass
@@ -207,11 +204,7 @@ class Run:
         Above 200 nodes most below .01 are not listed. Pairs that were not scored are missing.
         """
         nodes = list(self.network.nodes)
-        if len(nodes) > SQUARE_TABLE_LIMIT:
-            raise TooLargeError(
-                f"A square table of {len(nodes):,} nodes is more than the limit of "
-                f"{SQUARE_TABLE_LIMIT:,}; use the long table 'edges'."
-            )
+        require_few(len(nodes), "'edges'")
         return with_missing(square(self.edge_table, nodes), nodes)
 
     def scores(self) -> dict[str, float] | None:

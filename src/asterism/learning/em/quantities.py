@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import CensoredData, ecdf
 
 from asterism.data.covariates import PERIOD, period_names
 from asterism.data.labels import combinations, encode
@@ -144,12 +145,11 @@ def kaplan_meier(
     lasted: FloatArray, died: BoolArray, clock: FloatArray
 ) -> tuple[FloatArray, IntArray]:
     """Kaplan and Meier's share that survives, and how many are followed, at some times."""
-    times = np.unique(lasted[died])
-    at_risk = len(lasted) - np.searchsorted(np.sort(lasted), times, side="left")
-    deaths = np.diff(np.searchsorted(np.sort(lasted[died]), [*times, np.inf], side="left"))
-    curve = np.concatenate([[1.0], np.cumprod(1.0 - deaths / at_risk)])
     followed = len(lasted) - np.searchsorted(np.sort(lasted), clock, side="left")
-    return curve[np.searchsorted(times, clock, side="right")], followed
+    if not len(lasted):
+        return np.ones(len(clock)), followed
+    curve = ecdf(CensoredData.right_censored(lasted, ~died)).sf
+    return np.asarray(curve.evaluate(clock)), followed
 
 
 def edge_ratios(uncertainty: Uncertainty, level: float) -> pd.DataFrame:

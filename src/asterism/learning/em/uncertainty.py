@@ -87,13 +87,6 @@ class Information:
         unknown[self.active] = (vectors[:, flat] ** 2).sum(axis=1) > 1e-6
         return result, unknown
 
-    def remaining_gain(self) -> float:
-        """Newton's estimate of what is left to gain in 2 ln P."""
-        if len(self.active) == 0:
-            return 0.0
-        step, *_ = np.linalg.lstsq(self.matrix, self.score, rcond=1e-12)
-        return float(self.score @ step)
-
 
 def observed_information(task: Task, best: Point) -> Information:
     """The Hessian by central differences: two E-steps per learned parameter.

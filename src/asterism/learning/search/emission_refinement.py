@@ -8,7 +8,7 @@ expected log-likelihood of the measurements, and nothing else in the score depen
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from asterism.data.observations import Observations
@@ -27,29 +27,16 @@ _TOLERANCE = 1e-3
 _MAX_STEPS = 300
 
 
-@dataclass(frozen=True)
-class Refinement:
-    """Emissions fitted on a graph."""
+def refine_emissions(search: SearchRun, observations: Observations) -> SearchRun | None:
+    """The search with emissions fitted on its present graph; None if there is nothing to learn.
 
-    search: SearchRun
-    """With these emissions."""
-    solution: GraphSolution
-    """Of the graph, with these emissions."""
-    settled: bool
-
-
-def refine_emissions(
-    search: SearchRun, solution: GraphSolution, observations: Observations
-) -> Refinement | None:
-    """Fit emissions on the graph of ``solution``; None if there is nothing to learn.
-
-    The scorer's likelihoods change in place.
+    It is settled if the emissions are. The scorer's likelihoods change in place.
     """
     emissions, nodes = search.single_nodes.learned(observations)
     if not nodes:
         return None
     settled = False
-    scorer = search.scorer
+    scorer, solution = search.scorer, search.solution
     search.progress.start(_MAX_STEPS, "fitting emissions on the graph")
     for _ in range(_MAX_STEPS):
         weights = _weights(scorer, solution, search.settings.n_jobs)
@@ -68,7 +55,9 @@ def refine_emissions(
             break
     search.progress.finish()
     alone = replace(search.single_nodes, emission=emissions, evidence=scorer.evidence)
-    return Refinement(replace(search, single_nodes=alone, scorer=scorer), solution, settled)
+    return replace(
+        search, single_nodes=alone, scorer=scorer, found_solution=solution, settled=settled
+    )
 
 
 def _weights(scorer: Scorer, solution: GraphSolution, n_jobs: int) -> FloatArray:

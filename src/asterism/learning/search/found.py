@@ -52,6 +52,7 @@ from asterism.learning.search.structure_prior import (
 from asterism.model.network import Network
 from asterism.numerics.arrays import BoolArray, FloatArray, IntArray
 from asterism.numerics.resources import time_to_finish
+from asterism.results.edge_sets import require_few
 from asterism.results.run import NOT_SCORED, with_missing
 
 if TYPE_CHECKING:
@@ -63,8 +64,6 @@ if TYPE_CHECKING:
     from asterism.learning.search.task import SearchRun
 
 
-#: a square table of edge probabilities is made up to this many nodes
-SQUARE_TABLE_LIMIT = 2_000
 #: configurations of the parents up to which the graph shown has rates
 LARGEST_TABLE = 4_096
 #: scores closer than this, relatively, are a tie that rounding must not decide
@@ -403,11 +402,7 @@ class SearchResult:
     def edge_matrix(self) -> pd.DataFrame:
         """Edge probabilities, rows = parents, columns = children; missing where not scored."""
         n = len(self.nodes)
-        if n > SQUARE_TABLE_LIMIT:
-            raise TooLargeError(
-                f"A square table of {n:,} nodes is more than the limit of "
-                f"{SQUARE_TABLE_LIMIT:,}; use the long table edges_."
-            )
+        require_few(n, "edges_")
         columns = np.stack([self.edge_probabilities(child) for child in range(n)], axis=1)
         table = pd.DataFrame(columns, index=list(self.nodes), columns=list(self.nodes))
         shown = [name for name in self.columns if name not in self.influences]

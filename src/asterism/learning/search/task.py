@@ -411,10 +411,10 @@ def _refined(search: SearchRun, observations: Observations) -> SearchRun:
     for number in range(1, MAX_ROUNDS + 1):
         if current_limit().stops():
             return search
-        refined = refine_emissions(search, search.solution, observations)
+        refined = refine_emissions(search, observations)
         if refined is None:
             return search
-        before, search = search, _run(replace(refined.search, round=number), refined.solution)
+        before, search = search, _run(replace(refined, round=number), refined.solution)
         # for which there was no time: what was found before counts
         search.tables = {**before.tables, **search.tables}
         if not refined.settled:
@@ -463,11 +463,10 @@ def score_graph(
     search.scorer = learner.graph_scorer(search)
     number = {name: n for n, name in enumerate(nodes)}
     parents = tuple(tuple(sorted(number[p] for p in wanted.get(name, ()))) for name in nodes)
-    solution = search.scorer.solve(parents)
-    refined = refine_emissions(search, solution, data) if settings.search.refine_emissions else None
-    if refined is not None:
-        search, solution = refined.search, refined.solution
-    return search.total_score(solution)
+    search.solution = search.scorer.solve(parents)
+    if settings.search.refine_emissions:
+        search = refine_emissions(search, data) or search
+    return search.total_score(search.solution)
 
 
 def structure_score(
