@@ -9,6 +9,8 @@ import pytest
 import asterism as am
 from asterism.learning.search.rate_factors import sentences
 from asterism.learning.search.residuals import TOGETHER, MoveTogether
+from asterism.learning.search.sample_errors import DRIFT, OddErrors
+from asterism.learning.search.sample_errors import TOGETHER as TOGETHER_IN_SAMPLES
 
 NOISE = am.Gaussian((0.0, 1.0), 0.2)
 
@@ -109,3 +111,36 @@ def test_what_the_evidence_chose_is_not_looked_at_again() -> None:
     given = am.StudentT((0.0, 1.0), 0.2, df=2.0)
     learner = am.StructureLearner(given, 1, method="star", n_jobs=1).fit(two_levels("outliers"))
     assert learner.checks_ == []
+
+
+def spoilt(kind: str) -> am.Observations:
+    """Two levels, with errors that all nodes of a sample share, or that grow with the time."""
+    frame = two_levels("").to_frame()
+    rng = np.random.default_rng(1)
+    if kind == TOGETHER_IN_SAMPLES:
+        frame[["A", "B"]] += rng.normal(0.0, 0.15, (len(frame), 1))
+    if kind == DRIFT:
+        frame["A"] += 0.025 * frame["time"]
+    return am.Observations.from_frame(frame)
+
+
+@pytest.mark.parametrize("kind", [TOGETHER_IN_SAMPLES, DRIFT, ""])
+@pytest.mark.parametrize("emission", [NOISE, "auto"])
+def test_errors_that_are_not_independent_are_named(kind: str, emission: am.Gaussian | str) -> None:
+    required = am.StructurePrior(required=[("B", "A")])
+    learner = am.StructureLearner(
+        emission, 1, method="star", structure_prior=required, n_jobs=1
+    ).fit(spoilt(kind))
+    found = [one for one in learner.checks_ if isinstance(one, OddErrors)]
+    nodes = {TOGETHER_IN_SAMPLES: ["A and B"], DRIFT: ["A"], "": []}[kind]
+    assert [(one.what, one.node) for one in found] == [(kind, own) for own in nodes]
+    told = sentences(found)
+    word = {TOGETHER_IN_SAMPLES: "samples differ", DRIFT: "subtract it", "": ""}[kind]
+    assert [word in one for one in told] == [True] * len(nodes)
+    assert (learner.edges_.set_index("child")["caveat"]["A"] != "") == bool(kind)
+
+
+def test_levels_that_overlap_say_nothing_about_errors() -> None:
+    blurred = am.Gaussian((0.0, 1.0), 0.6)
+    learner = am.StructureLearner(blurred, 1, method="star", n_jobs=1).fit(spoilt(DRIFT))
+    assert not any(isinstance(one, OddErrors) for one in learner.checks_)

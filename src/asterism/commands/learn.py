@@ -190,6 +190,7 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
             from asterism.learning.search.measured_oddly import OddMeasurements
             from asterism.learning.search.rate_factors import RateFactor, sentences
             from asterism.learning.search.residuals import MoveTogether
+            from asterism.learning.search.sample_errors import OddErrors
 
             checks = learner.checks_
             record["rate_factors"] = _recorded(c for c in checks if isinstance(c, RateFactor))
@@ -198,6 +199,7 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
             record["odd_measurements"] = _recorded(
                 c for c in checks if isinstance(c, OddMeasurements)
             )
+            record["odd_errors"] = _recorded(c for c in checks if isinstance(c, OddErrors))
             record["not_checked"] = learner.checks_left_out_
             if record["not_checked"]:
                 console.say(record["not_checked"])

@@ -22,6 +22,7 @@ from asterism.learning.search.residuals import (
     can_compare,
     pair_sentences,
 )
+from asterism.learning.search.sample_errors import OddErrors, error_sentences
 from asterism.sampling._along import ALL_RATES, N_KINDS, OVER_TIME, UP_AND_DOWN
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class RateFactor:
 
 
 #: what a check may find
-Check = RateFactor | MoveTogether | OddMeasurements
+Check = RateFactor | MoveTogether | OddMeasurements | OddErrors
 
 
 def sentences(checks: Sequence[Check]) -> list[str]:
@@ -96,7 +97,8 @@ def sentences(checks: Sequence[Check]) -> list[str]:
             f"them need not stand for it. {todo}."
         )
     told += pair_sentences([one for one in checks if isinstance(one, MoveTogether)])
-    return told + odd_sentences([one for one in checks if isinstance(one, OddMeasurements)])
+    told += odd_sentences([one for one in checks if isinstance(one, OddMeasurements)])
+    return told + error_sentences([one for one in checks if isinstance(one, OddErrors)])
 
 
 def with_caveats(edges: pd.DataFrame, checks: Sequence[Check]) -> pd.DataFrame:
@@ -126,8 +128,9 @@ def not_checked(found: SearchResult) -> str:
         )
     if not can_compare(found):
         return (
-            "Not looked at: whether nodes without an edge move together, which needs at least "
-            f"{FEWEST_TRAJECTORIES} trajectories, and at most {MOST_NODES} nodes."
+            "Not looked at: whether nodes without an edge, or errors of measurements, move "
+            f"together, which needs at least {FEWEST_TRAJECTORIES} trajectories, and at most "
+            f"{MOST_NODES} nodes."
         )
     return ""
 

@@ -117,7 +117,7 @@ def moving_together(found: SearchResult) -> list[MoveTogether]:
     each = [_products(own, pairs) for own in ways.values()]
     products = np.concatenate([one[0] for one in each])
     correlation = np.concatenate([one[1] for one in each])
-    share = _chance(products)
+    share = chance_of(products)
     order = np.argsort(share, kind="stable")
     return [
         MoveTogether(
@@ -147,8 +147,11 @@ def _products(own: FloatArray, pairs: IntArray) -> tuple[FloatArray, FloatArray]
     return products, products.sum(axis=1) / (size[pairs[:, 0]] * size[pairs[:, 1]])
 
 
-def _chance(products: FloatArray) -> FloatArray:
-    """[pair] how often any pair does as well when trajectories change their signs."""
+def chance_of(products: FloatArray) -> FloatArray:
+    """[pair] how often any pair does as well when trajectories change their signs.
+
+    ``products`` [pair, trajectory] are what each trajectory says about a pair; 0 is expected.
+    """
     scaled = products / np.sqrt((products**2).sum(axis=1, keepdims=True) + 1e-300)
     own = np.abs(scaled.sum(axis=1))
     rng = np.random.default_rng(0)

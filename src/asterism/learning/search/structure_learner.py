@@ -373,8 +373,9 @@ class StructureLearner(Estimator, Asked):
 
         First the factors on rates, the surest first; then pairs of nodes without an edge, the most
         remarkable first: only where graphs were drawn with the default prior of rates. Then
-        outliers and shifted trajectories in columns whose Gaussian noise you gave. A likely one is
-        a ``caveat`` of the edges into its nodes. ``checks_left_out_`` says what was not checked.
+        outliers and shifted trajectories in columns whose Gaussian noise you gave, and errors of
+        measurements that go together or drift. A likely one is a ``caveat`` of the edges into its
+        nodes. ``checks_left_out_`` says what was not checked.
         """
         given = self.emission if isinstance(self.emission, Mapping) else {}
         left_open = isinstance(self.emission, str | Mapping)
@@ -383,13 +384,17 @@ class StructureLearner(Estimator, Asked):
 
     def _checked(self, decided: Collection[str]) -> list[Check]:
         """All checks; the measurements of ``decided`` nodes were looked at before the search."""
+        from asterism.learning.offsets import without_offsets
         from asterism.learning.search.measured_oddly import measured_oddly
         from asterism.learning.search.rate_factors import rate_factors
         from asterism.learning.search.residuals import moving_together
+        from asterism.learning.search.sample_errors import odd_errors
 
         found: list[Check] = [*rate_factors(self._result), *moving_together(self._result)]
         if isinstance(getattr(self, "_observations", None), Observations):
             found += measured_oddly(self.emission_, self._observations, decided)
+            seen = without_offsets(self._observations, self._result.levels)
+            found += odd_errors(self.emission_, seen)
         return found
 
     @property
