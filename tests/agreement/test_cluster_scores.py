@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 import asterism as am
+from asterism.learning.search import edge_families
+from asterism.learning.search.cluster_scores import graph_scorer
+from asterism.learning.search.edge_families import EdgeFamily
 from asterism.learning.search.score import posterior_mean_rates
+from asterism.learning.search.settings import StructureSettings
+from asterism.learning.search.task import prepare
+from asterism.learning.tasks import Silent
 from tests.paper_settings import paper_learner
 from tests.reference.gamma_terms import log_gamma_terms
 
@@ -92,3 +98,26 @@ def test_threads_do_not_change_what_clusters_settle() -> None:
         for n in (1, 2)
     )
     assert one.family_scores_.equals(two.family_scores_)
+
+
+def test_what_edges_outside_the_graph_do_is_known_without_the_stars_moments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Clusters have none: where not every edge gets a coupled solve, the star begins anew."""
+    network = am.glauber("tree:3", a=1.0, b=0.8)
+    noise = am.Gaussian((-1, 1), 0.3)
+    seen = am.observe(
+        am.simulate(network, 8, duration=6.0, seed=3), noise, n_observations=10, seed=4
+    )
+    search = prepare(StructureSettings(emission=noise, method="star"), seen, Silent())
+    scorer = graph_scorer(search)
+    wanted = [EdgeFamily(0, 1, (0,)), EdgeFamily(1, 2, (1,))]
+    solution = scorer.solve(((), (), ()))
+    coupled = edge_families.solved_statistics(scorer, solution, wanted, None)
+    monkeypatch.setattr(edge_families, "_MOST_COUPLED", 0)
+    local = edge_families.solved_statistics(scorer, solution, wanted, None)
+    off = ~np.eye(2, dtype=bool)
+    for edge in wanted:
+        (moves, times), (local_moves, local_times) = coupled[edge], local[edge]
+        np.testing.assert_allclose(local_moves[:, off], moves[:, off], rtol=0.1)
+        np.testing.assert_allclose(local_times, times, rtol=0.1)

@@ -13,7 +13,7 @@ rates. A graph starts from the messages of the one before wherever both have the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -143,8 +143,7 @@ def graph_scorer(search: SearchRun) -> ClusterScorer:
     step = _STEP * float(np.sqrt(settings.accuracy.tolerance / 1e-3))
     rate, time_step = search.single_nodes.relaxation_rate, settings.accuracy.time_step
     grid = make_grid(timeline_of(scorer.evidence), rate, step, time_step=time_step)
-    own = {f.name: getattr(scorer, f.name) for f in fields(Scorer)}
-    return ClusterScorer(**own, cluster_grid=grid)
+    return ClusterScorer(**vars(scorer.plain()), cluster_grid=grid)
 
 
 def learn_from_observations(

@@ -105,7 +105,7 @@ def solved_statistics(
         # nothing to begin from: no moments, or rates of another graph
         if not len(solution.moments) or len(solution.rates) != len(solution.transitions):
             try:
-                solution = Scorer.solve(scorer, solution.parents, None, n_jobs)
+                solution = scorer.plain().solve(solution.parents, None, n_jobs)
             except RanAway:
                 return found
         return {**found, **_local(scorer, solution, rest)}
