@@ -264,6 +264,23 @@ def test_scoring_other_data_uses_their_covariates(panel):
         learner.score(am.Observations.from_frame(table[["trajectory", "time", "s"]], labels=["s"]))
 
 
+def test_covariates_are_no_nodes_of_the_posterior(panel):
+    table, _, _, learner = panel
+    found = learner.posterior_
+    assert found.network.nodes == ("s",)
+    assert found.marginals([0.5]).coords["node"].values.tolist() == ["s"]
+    assert list(found.most_likely_states([0.5]).columns) == ["trajectory", "time", "s"]
+    statistics = found.statistics
+    np.testing.assert_allclose(statistics.dwell_times["s"], learner.statistics_.dwell_times["s"])
+    np.testing.assert_allclose(statistics.transitions["s"], learner.statistics_.transitions["s"])
+    followed = table.groupby("trajectory").time.max().sum()
+    assert statistics.dwell_times["s"].sum() == pytest.approx(followed)
+    drawn = found.sample(2, seed=0)
+    assert drawn.nodes == ("s",)
+    assert drawn.n_trajectories == 2 * len(found.labels)
+    assert found.accuracy is not None
+
+
 def test_a_covariate_acts_on_one_node_of_a_network():
     truth = am.Network(
         {"A": [], "B": ["A"]},

@@ -160,6 +160,21 @@ def test_frame_round_trip_and_files(tmp_path: Path):
         assert np.array_equal(other.jump_state, paths.jump_state)
 
 
+def test_some_nodes_have_the_rows_that_they_had() -> None:
+    paths = random_paths()
+    chosen = paths.select(["t2", "t0"], nodes=["C", "A"])
+    assert chosen.nodes == ("C", "A")
+    assert chosen.labels == ("t2", "t0")
+    whole, part = paths.to_frame(), chosen.to_frame()
+    for label in chosen.labels:
+        for node in chosen.nodes:
+            own, same = (f[(f.trajectory == label) & (f.node == node)] for f in (part, whole))
+            assert own[["time", "state"]].values.tolist() == same[["time", "state"]].values.tolist()
+    assert chosen.select() is chosen
+    with pytest.raises(DataError, match="there is no node 'X'"):
+        paths.select(nodes=["X"])
+
+
 def test_states_default_to_sorted_labels_and_a_repeated_state_marks_the_end():
     frame = pd.DataFrame({"time": [0.0, 1.0, 3.0], "node": "A", "state": ["y", "x", "x"]})
     paths = am.Trajectories.from_frame(frame)

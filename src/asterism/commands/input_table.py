@@ -334,17 +334,6 @@ def only_nodes(observations: Observations, nodes: Sequence[str]) -> Observations
     return replace(observations, measurements=kept)
 
 
-def only_paths(paths: Trajectories, nodes: Sequence[str]) -> Trajectories:
-    """The same trajectories without the paths of other nodes."""
-    frame = paths.to_frame()
-    return Trajectories.from_frame(
-        frame[frame["node"].isin(list(nodes))],
-        states={node: paths.states[node] for node in nodes},
-        end=dict(zip(paths.labels, paths.end.tolist())),
-        unit=paths.time_unit or None,
-    )
-
-
 def with_interventions(data: Observations, held: pd.DataFrame) -> tuple[Observations, str]:
     """The observations with what the experimenter set, and a sentence about it."""
     data = data.with_interventions(held)
@@ -470,11 +459,11 @@ def _read_paths(options: TableOptions, columns: Columns) -> Table:
         decisions.append(f"Nodes: {quoted(options.nodes)}, as asked.")
     elif options.nodes:
         _require_nodes(options.nodes, paths.nodes)
-        paths = only_paths(paths, options.nodes)
+        paths = paths.select(nodes=options.nodes)
         decisions.append(f"Nodes: {quoted(options.nodes)}, as asked.")
     still = [node for node in paths.nodes if len(paths.states[node]) < 2]
     if still and len(still) < len(paths.nodes):
-        paths = only_paths(paths, [node for node in paths.nodes if node not in still])
+        paths = paths.select(nodes=[node for node in paths.nodes if node not in still])
         decisions.append(f"Left out because the state never changes: {quoted(still)}.")
     return Table(paths, columns, tuple(decisions), ())
 

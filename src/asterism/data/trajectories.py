@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -277,8 +277,14 @@ class Trajectories:
         )
 
     # ------------------------------------------------------------------ derived paths
-    def select(self, trajectories: Sequence[object]) -> Trajectories:
-        """Only some trajectories, by name, in the given order."""
+    def select(
+        self, trajectories: Iterable[object] | None = None, nodes: Iterable[str] | None = None
+    ) -> Trajectories:
+        """Only some trajectories, or only some nodes, by name and in the given order."""
+        if nodes is not None:
+            return self._with_nodes(positions(self.nodes, nodes, "node")).select(trajectories)
+        if trajectories is None:
+            return self
         index = positions(self.labels, trajectories, "trajectory")
         counts = np.diff(self.jump_offset)[index]
         offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -296,6 +302,23 @@ class Trajectories:
             jump_node=self.jump_node[jumps],
             jump_state=self.jump_state[jumps],
             covariates=None if self.covariates is None else self.covariates.renumbered(new),
+        )
+
+    def _with_nodes(self, index: IntArray) -> Trajectories:
+        new = np.full(len(self.nodes), -1, dtype=np.int64)
+        new[index] = np.arange(len(index))
+        node = new[self.jump_node]
+        kept = np.flatnonzero(node >= 0)
+        names = tuple(self.nodes[i] for i in index)
+        return replace(
+            self,
+            nodes=names,
+            states={name: self.states[name] for name in names},
+            initial=np.ascontiguousarray(self.initial[:, index]),
+            jump_offset=np.searchsorted(kept, self.jump_offset).astype(np.int64),
+            jump_time=self.jump_time[kept],
+            jump_node=node[kept],
+            jump_state=self.jump_state[kept],
         )
 
     def with_covariates(

@@ -25,7 +25,6 @@ from asterism.inference.methods import METHODS
 from asterism.inference.posterior import Posterior, infer_evidence
 from asterism.learning.em import quantities
 from asterism.learning.em.cluster_step import NoClusters
-from asterism.learning.em.covariate_network import ADDED
 from asterism.learning.em.fit_measures import n_parameters, starts_are_seen
 from asterism.learning.em.fitting import (
     Fit,
@@ -41,7 +40,7 @@ from asterism.learning.em.frailty import AUTO, factors
 from asterism.learning.em.outcome_effects import OUTCOME, START, outcome_effects
 from asterism.learning.em.parameter_table import covariance_table, effect_table, parameter_table
 from asterism.learning.em.rate_model import rate_model, said_about_covariates
-from asterism.learning.em.situations import own_view, statistics_of
+from asterism.learning.em.situations import OwnPosterior, statistics_of
 from asterism.learning.em.spread_table import spread_table, with_chosen_factors
 from asterism.learning.em.uncertainty import (
     Information,
@@ -424,10 +423,7 @@ class ParameterLearner(Estimator):
         progress: ProgressListener | bool | None = None,
     ) -> xarray.DataArray:
         """State probabilities (trajectory, time, node, state); later times are forecasts."""
-        posterior = self._infer(obs, progress)
-        if self._sampled is None:
-            posterior = own_view(self._maximum(), posterior)
-        return posterior.marginals(times)
+        return self._infer(obs, progress).marginals(times)
 
     def score(
         self,
@@ -463,8 +459,7 @@ class ParameterLearner(Estimator):
         observations = as_observations(obs)
         posterior = self._infer(observations, progress)
         if times is not None:
-            found = posterior.most_likely_states(times)
-            return found.drop(columns=[c for c in found if str(c).startswith(ADDED)])
+            return posterior.most_likely_states(times)
         return most_likely_when_measured(self.network_, posterior, observations)
 
     def most_probable_paths(self, obs: Observations | Trajectories) -> pd.DataFrame:
@@ -538,7 +533,7 @@ class ParameterLearner(Estimator):
             evidence = build_evidence(network, data, self.emission_)
         else:
             network, evidence = self._maximum().evidence_of(data)
-        return infer_evidence(
+        posterior = infer_evidence(
             network,
             evidence,
             self.method_,
@@ -550,3 +545,5 @@ class ParameterLearner(Estimator):
             n_draws=_DRAWS,
             seed=self.random_state,
         )
+        is_own = network.n_nodes == self.network_.n_nodes
+        return posterior if is_own else OwnPosterior(posterior, self.network_)

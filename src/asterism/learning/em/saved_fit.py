@@ -12,7 +12,6 @@ import pandas as pd
 
 from asterism.errors import AsterismError
 from asterism.learning.em.quantities import common_times
-from asterism.learning.em.situations import own_view
 from asterism.results.courses import first_only, gather, measured_table
 from asterism.results.folder import save_run
 from asterism.results.run import RATE_COLUMNS, Run
@@ -41,16 +40,15 @@ def save_fit(learner: ParameterLearner, folder: Path, force: bool) -> Path:
 
 def fit_run(learner: ParameterLearner, record: Mapping[str, Any] | None = None) -> Run:
     """The fit as a run: network, rates and all that follows from them."""
-    fit, observations = learner._fit, learner._observations
+    observations = learner._observations
     shown = observations[: min(N_COURSES, len(observations))]
-    posterior = own_view(fit, learner._infer(shown))
     notices = []
     if len(shown) < len(observations):
         notices.append(first_only(len(shown), len(observations)))
     tables = fit_tables(learner)
     return Run.from_learner(
         learner,
-        posterior=gather(posterior),
+        posterior=gather(learner._infer(shown)),
         observations=measured_table(shown),
         run={
             "kind": "fit",
