@@ -65,15 +65,34 @@ def test_flags_set_the_kind_and_tell_stimuli(folder: Path) -> None:
     assert compared.exit_code == 0, compared.output
 
 
-def test_columns_that_cannot_move_keep_the_table_jumping(folder: Path) -> None:
+def test_columns_that_cannot_move_jump_beside_the_others(folder: Path) -> None:
     mixed = pd.read_csv(folder / "t.csv").assign(
-        L=lambda t: (t["A"] > 10).map({True: "y", False: "n"})
+        L=lambda t: (t["A"] > 10).map({True: "y", False: "n"}), C=3.0
     )
     mixed.to_csv(folder / "mixed.csv", index=False)
-    checked = json.loads(invoke("check", folder / "mixed.csv", "--json").stdout)
-    assert any("'L' cannot move" in line for line in checked["decisions"])
+    result = invoke("learn", folder / "mixed.csv", "-o", folder / "text", "--json")
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)["decisions"]
+    assert any("moving continuously" in line for line in said)
+    assert any("values are states" in line and line.endswith("'L'.") for line in said)
+    assert any("never changes" in line and "'C'" in line for line in said)
+    run = am.load(folder / "text")
+    assert set(run.network.drifts) == set("AB")
+    assert run.network.states["L"] == ("n", "y")
     set_outside = invoke("check", folder / "mixed.csv", "--json", "--exogenous", "L")
     assert any("read as noisy values" in x for x in json.loads(set_outside.stdout)["decisions"])
+    with_dose = ("--stimuli", folder / "stimuli.csv")
+    result = invoke("learn", folder / "mixed.csv", "-o", folder / "dose", "--json", *with_dose)
+    assert any("'L' cannot move" in line for line in json.loads(result.stdout)["decisions"])
+    assert not am.load(folder / "dose").network.drifts
+
+
+@pytest.mark.parametrize("method", ["star", "sample"])
+def test_the_method_does_not_change_the_kinds(folder: Path, method: str) -> None:
+    flags = ("--method", method, "--minutes", 0.3, "--null", 0)
+    result = invoke("learn", folder / "t.csv", "-o", folder / method, *flags)
+    assert result.exit_code in (0, 4), result.output  # draws need not have converged
+    assert set(am.load(folder / method).network.drifts) == set("ABC")
 
 
 def test_clear_columns_of_both_kinds_are_learned_as_such(folder: Path) -> None:
@@ -91,6 +110,16 @@ def test_clear_columns_of_both_kinds_are_learned_as_such(folder: Path) -> None:
     assert {("j", "y"), ("x", "k")} <= set(run.network.graph.edges)
     said = " ".join(json.loads(result.stdout)["decisions"])
     assert "unlike the other 2 columns" in said
+
+
+def test_effects_between_kinds_are_said_in_the_words_of_the_states(folder: Path) -> None:
+    from tests.unit.test_mixed_learner import labelled
+
+    labelled("text").to_csv(folder / "words.csv", index=False)
+    result = invoke("learn", folder / "words.csv", "-o", folder / "words", "--null", 0)
+    assert result.exit_code == 0, result.output
+    assert "standard deviations when j is on" in result.output
+    assert "more often when x is high" in result.output
 
 
 def test_misspelt_kinds_and_labels_are_refused(folder: Path) -> None:

@@ -105,10 +105,25 @@ def test_order_and_names_of_columns_do_not_matter() -> None:
     pd.testing.assert_frame_equal(after, before.loc[after.index, after.columns], rtol=1e-6)
 
 
-def test_labels_are_parents_only_and_edges_into_them_unknown() -> None:
+def test_labels_have_parents_unless_set_from_outside() -> None:
     frame = table().assign(L=np.where(table()["A"] > 10.0, "high", "low"))
+    data = am.Observations.from_frame(frame)
+    by_node = {**dict.fromkeys("ABC", am.Continuous()), "L": am.Exact()}
+    for emission in (am.Continuous(), by_node):
+        learner = am.StructureLearner(emission, n_jobs=1).fit(data, progress=False)
+        assert learner.not_scored_ == []
+        assert learner.edge_probabilities_["L"].drop("L").gt(0.0).all()
+        assert (learner.edge_probabilities_.loc["L", list("ABC")] > 0.0).all()
+    outside = am.StructurePrior(exogenous=["L"])
+    given = am.StructureLearner(by_node, structure_prior=outside).fit(data, progress=False)
+    assert (given.edge_probabilities_["L"] == 0.0).all()
+
+
+def test_beside_stimuli_labels_are_parents_only_and_edges_into_them_unknown() -> None:
+    frame = table().assign(L=np.where(table()["A"] > 10.0, "high", "low"))
+    told = pd.DataFrame({"name": ["dose"], "trajectory": [None], "end": [10.0]})
     learner = am.StructureLearner({**dict.fromkeys("ABC", am.Continuous()), "L": am.Exact()})
-    learner.fit(am.Observations.from_frame(frame), progress=False)
+    learner.fit(am.Observations.from_frame(frame).with_stimuli(told), progress=False)
     assert learner.not_scored_ == ["L"]
     assert learner.edge_probabilities_["L"].drop("L").isna().all()
     assert (learner.edge_probabilities_.loc["L", list("ABC")] > 0.0).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import asterism as am
@@ -93,10 +94,84 @@ def test_kinds_are_found_by_evidence() -> None:
 def test_one_kind_where_both_cannot_be_learned() -> None:
     data = measured(False, 10).select(nodes=["j", "x", "y"])
     assert am.StructureLearner().fit(data).nodes_["kind"].nunique() == 2
-    prior = am.StructurePrior(required=[("x", "y")])
-    found = am.StructureLearner(structure_prior=prior).fit(data)
+    told = data.with_stimuli(
+        pd.DataFrame({"name": ["drug"], "trajectory": [None], "start": [1.0], "end": [9.0]})
+    )
+    found = am.StructureLearner().fit(told)
     assert set(found.nodes_["kind"]) == {"continuous"}
     assert "taken as one kind" in found.stage_
+
+
+def labelled(kind: str) -> pd.DataFrame:
+    """As ``measured``, without noise in j and k: text, 0 and 1, or counts."""
+    frame = measured(True, 10).to_frame()
+    for node in "jk":
+        high = frame[node] > 1.5
+        rng = np.random.default_rng(3)
+        frame[node] = {
+            "text": np.where(high, "on", "off"),
+            "0/1": high.astype(int),
+            "counts": rng.poisson(np.where(high, 20.0, 3.0)),
+        }[kind]
+    return frame
+
+
+@pytest.mark.parametrize("kind", ["text", "0/1", "counts"])
+def test_labels_and_counts_jump_beside_columns_that_move(kind: str) -> None:
+    learner = am.StructureLearner(n_jobs=1).fit(am.Observations.from_frame(labelled(kind)))
+    kinds = learner.nodes_.set_index("node")["kind"]
+    assert kinds.to_dict() == {"j": "jumps", "k": "jumps", "x": "continuous", "y": "continuous"}
+    assert isinstance(learner.emission_["j"], am.Poisson if kind == "counts" else am.Exact)
+    chance = learner.edge_probabilities_
+    assert chance.loc["j", "y"] > 0.5
+    assert chance.loc["x", "k"] > 0.5
+    assert not chance.isna().any().any()
+
+
+def test_what_is_known_beforehand_is_respected_between_kinds() -> None:
+    data = am.Observations.from_frame(labelled("text"))
+    learner = am.StructureLearner(
+        structure_prior=am.StructurePrior(
+            required=[("j", "x"), ("y", "k")],
+            forbidden=[("j", "y")],
+            exogenous=["j"],
+            probabilities={("x", "k"): 1e-9},
+        ),
+        n_jobs=1,
+    ).fit(data)
+    chance = learner.edge_probabilities_
+    assert set(learner.network_.drifts) == {"x", "y"}
+    assert chance.loc["j", "x"] == pytest.approx(1.0)
+    assert chance.loc["y", "k"] == pytest.approx(1.0)
+    assert chance.loc["j", "y"] == 0.0
+    assert (chance["j"] == 0.0).all()
+    assert chance.loc["x", "k"] < 0.01
+    assert {("j", "x"), ("y", "k")} <= set(learner.graph_.edges)
+
+
+def test_draws_of_continuous_nodes_leave_jumping_ones_to_the_star() -> None:
+    """Errors and graphs of jumping children are not those of draws that they had no part in."""
+    frame, rng = labelled("text"), np.random.default_rng(0)
+    for node in "jkxy":
+        frame.loc[rng.random(len(frame)) < 0.4, node] = None
+    data = am.Observations.from_frame(frame)
+    sampling = am.Sampling(chains=2, max_draws=100)
+    learner = am.StructureLearner(n_jobs=1, sampling=sampling, random_state=1).fit(data)
+    assert learner.method_ == "sample"
+    rows = learner.edges_.set_index(["parent", "child"])
+    assert rows.loc[("j", "y"), "error"] > 0.0
+    graphs = learner.sample_graphs(200)
+    for pair in (("x", "k"), ("j", "y")):
+        share = np.mean([graph.has_edge(*pair) for graph in graphs])
+        assert share == pytest.approx(learner.edge_probabilities_.loc[pair], abs=0.25)
+
+
+@pytest.mark.parametrize("method", ["star", "sample"])
+def test_the_method_does_not_change_the_kinds(method: str) -> None:
+    data = measured(True, 10)
+    sampling = am.Sampling(chains=2, max_draws=40)
+    learner = am.StructureLearner(method=method, sampling=sampling, n_jobs=1).fit(data)
+    assert set(learner.network_.drifts) == {"x", "y"}
 
 
 @pytest.mark.parametrize("seed", [20, 30])
@@ -106,12 +181,7 @@ def test_unconnected_tables_claim_nothing(seed: int) -> None:
 
 
 def test_what_is_not_learned_yet_is_said() -> None:
-    import pandas as pd
-
     data = measured(False, 1)
-    prior = am.StructurePrior(required=[("j", "y")])
-    with pytest.raises(ModelError, match="required"):
-        am.StructureLearner(KINDS, structure_prior=prior).fit(data)
     told = pd.DataFrame({"name": ["drug"], "trajectory": [None], "start": [1.0], "end": [2.0]})
     with pytest.raises(DataError, match="stimuli"):
         am.StructureLearner(KINDS).fit(data.with_stimuli(told))

@@ -19,8 +19,14 @@ from asterism.data.measurements import NodeMeasurements
 from asterism.data.numbers import as_number
 from asterism.data.observations import Observations
 from asterism.errors import DataError, counted, quoted, require_known
-from asterism.learning.kinds import are_numbered_states, decide_kinds, kind_record
-from asterism.learning.levels import LevelChoice, choose_levels, measured_while_free, with_outliers
+from asterism.learning.kinds import (
+    are_numbered_states,
+    count_levels,
+    decide_kinds,
+    has_normal_noise,
+    kind_record,
+)
+from asterism.learning.levels import LevelChoice, choose_levels, measured_while_free
 from asterism.learning.offsets import offset_words, with_offset
 from asterism.model.emission_continuous import Continuous
 from asterism.model.emission_kinds import kinds_for_flags
@@ -146,13 +152,11 @@ def choose_emissions(
     may_move: bool = False,
     exogenous: Sequence[str] = (),
     offset: str = "none",
-    may_mix: bool = True,
 ) -> Choice:
     """One emission per node; columns without information are left out unless in ``keep``.
 
     ``n_states`` is that of hidden states behind numbers; "auto" counts the levels of each node,
     and, where they ``may_move``, asks whether they rather move continuously; "continuous" says so.
-    Unless they ``may_mix``, all get one kind.
     ``known_states`` are those of a given network: values that are among them are states.
     ``learned`` are emissions that came with that network. ``offset`` says whether trajectories may
     be shifted: "auto" by evidence, "trajectory" that they are.
@@ -190,18 +194,17 @@ def choose_emissions(
         if known is None and (count or offset != "none") and _has_open_levels(emission[node]):
             free = measured_while_free(observations, node)
             if len(np.unique(free.value)) > 2:
-                number = "auto" if count else size
-                choice = choose_levels(node, free, replace(emission[node], levels=number))
-                if count and not asked and _are_counts(free.value):
-                    counts = choose_levels(node, free, Poisson(levels="auto", learn=True))
-                    choice = max(choice, counts, key=lambda one: one.scores[one.n_levels])
+                own = "none" if stands_still(free) else offset
                 if count and not asked:
-                    choice = with_outliers(free, choice)
-                if offset != "none" and not stands_still(free):
-                    choice = with_offset(free, choice, offset == "trajectory")
+                    choice = count_levels(node, free, own)
+                else:
+                    number = "auto" if count else size
+                    choice = choose_levels(node, free, replace(emission[node], levels=number))
+                    if own != "none":
+                        choice = with_offset(free, choice, own == "trajectory")
                 if choice.offset is not None:
                     shifted[node] = choice
-                if count and not asked and isinstance(choice.emission, Gaussian):
+                if count and not asked and has_normal_noise(choice):
                     open_columns[node] = (free, choice)
                 if count or choice.offset is not None:
                     emission[node], size = choice.emission, choice.n_levels
@@ -213,67 +216,59 @@ def choose_emissions(
         if node in levels and levels[node]["chosen"]:
             words += f", {size} levels counted" if asked else ", as many levels as the data show"
         groups.setdefault(words, []).append(node)
-    decisions = [
-        f"{words[0].upper()}{words[1:]}: {quoted(nodes)}." for words, nodes in groups.items()
+    kinds: dict[str, Any] = {}
+    said: list[str] = []
+    if may_move and open_columns:
+        moving, kinds, said = _by_evidence(observations, emission, open_columns, exogenous)
+        for node in moving:
+            emission[node] = Continuous()
+            for told in (states, levels, shifted):
+                told.pop(node, None)
+        groups = {words: [n for n in own if n not in moving] for words, own in groups.items()}
+        groups[_in_words(Continuous(), 0, "--states, --emission")] = moving
+    said += [
+        f"{words[0].upper()}{words[1:]}: {quoted(nodes)}."
+        for words, nodes in groups.items()
+        if nodes
     ]
     counted_here = {node: record for node, record in levels.items() if record["chosen"]}
     if counted_here:
-        decisions.append(_least_clear(counted_here))
+        said.append(_least_clear(counted_here))
     if shifted:
         words = offset_words(list(shifted.values()))
-        decisions.append(f"{words} (--offset none takes the values as they are).")
-    chosen = Choice(emission, states, list(emission), decisions, levels, shifted=shifted)
-    if may_move and open_columns:
-        may_mix = may_mix and not exogenous and observations.stimuli is None
-        return _by_evidence(observations, chosen, open_columns, exogenous, may_mix)
-    return chosen
+        said.append(f"{words} (--offset none takes the values as they are).")
+    return Choice(emission, states, list(emission), said, levels, kinds, shifted)
 
 
 def _by_evidence(
     observations: Observations,
-    choice: Choice,
+    emission: Mapping[str, Any],
     open_columns: Mapping[str, tuple[NodeMeasurements, LevelChoice]],
     exogenous: Sequence[str],
-    may_mix: bool,
-) -> Choice:
-    """The choice in which columns of numbers move continuously, where their evidence says so."""
-    others = [
-        node
-        for node, one in choice.emission.items()
-        if node not in open_columns and not (isinstance(one, Exact) and node in exogenous)
-    ]
+) -> tuple[list[str], dict[str, Any], list[str]]:
+    """Which columns of numbers move continuously by their evidence, for run.json, in sentences."""
     decision = decide_kinds(
         observations,
         {node: record for node, (record, _) in open_columns.items()},
         {node: levels for node, (_, levels) in open_columns.items()},
-        may_mix=may_mix and len(open_columns) == len(choice.emission),
+        may_mix=observations.stimuli is None,
     )
     kinds, said = kind_record(decision.choices), decision.sentences
-    moving, jumping = decision.continuous, [one.node for one in decision.jumping]
-    if moving and others:
-        return replace(
-            choice,
-            decisions=[
-                *choice.decisions,
-                f"{said[0]} But {quoted(others)} cannot move, and all are taken as one kind: all "
-                "jump (--states continuous, --nodes; --emission NODE=… of every node mixes kinds).",
-            ],
+    others = [
+        node
+        for node, one in emission.items()
+        if node not in open_columns and not (isinstance(one, Exact) and node in exogenous)
+    ]
+    likely = any(isinstance(one, Likelihood) for one in emission.values())
+    if decision.continuous and others and (likely or observations.stimuli is not None):
+        beside = "likelihoods" if likely else "stimuli (--stimuli)"
+        blocked = (
+            f"{said[0]} But {quoted(others)} cannot move, and beside {beside} all nodes are taken "
+            "as one kind so far: all jump (--states continuous, --nodes)."
         )
+        return [], {}, [blocked]
     said = [*said[:-1], f"{said[-1].removesuffix('.')} (--states N or continuous sets the kind)."]
-    if not moving:
-        return replace(choice, decisions=[*choice.decisions, *said], kinds=kinds)
-    words = (
-        "Numbers are read as noisy values of nodes that move continuously (--states, --emission)"
-    )
-    return Choice(
-        {**choice.emission, **dict.fromkeys(moving, Continuous())},
-        {node: names for node, names in choice.states.items() if node not in moving},
-        choice.nodes,
-        [*said, f"{words}: {quoted(moving)}."],
-        {node: record for node, record in choice.levels.items() if node in jumping},
-        kinds,
-        {node: one for node, one in choice.shifted.items() if node in jumping},
-    )
+    return decision.continuous, kinds, said
 
 
 def _least_clear(levels: dict[str, Any]) -> str:
@@ -294,11 +289,6 @@ def _least_clear(levels: dict[str, Any]) -> str:
 def _has_open_levels(emission: Any) -> bool:
     """Whether it is still open how many levels a node has."""
     return isinstance(emission, Gaussian | Poisson) and emission.means is None
-
-
-def _are_counts(values: Any) -> bool:
-    """Whole numbers from zero on, whose noise may be that of counting."""
-    return bool(np.all(values >= 0) and np.all(values == np.round(values)))
 
 
 def hidden_names(n_states: int) -> list[str]:

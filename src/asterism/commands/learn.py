@@ -55,6 +55,7 @@ from asterism.data.trajectories import Trajectories
 from asterism.errors import ModelError
 from asterism.inference.methods import METHODS
 from asterism.learning.compile_ahead import compiling_ahead
+from asterism.model.emission_continuous import LEARNED_BY
 from asterism.numerics.resources import current_limit, minutes_limit, time_limit, time_to_finish
 
 if TYPE_CHECKING:
@@ -279,10 +280,9 @@ def read_data(options: LearnOptions, console: Console) -> tuple[Learnable, list[
             options.table.nodes,
             options.exogenous,
             options.panel,
-            options.method == "auto",
+            options.method in LEARNED_BY,
             options.offset,
             options.log,
-            not options.required,
         )
     data, decisions = found.require(), list(table.decisions)
     if held is not None:

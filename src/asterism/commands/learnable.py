@@ -288,12 +288,10 @@ def make_learnable(
     may_move: bool = True,
     offset: str = "auto",
     logs: Sequence[str] = (),
-    may_mix: bool = True,
 ) -> Learnable:
     """Choose emissions, and find what would stop the search before it starts.
 
-    ``logs`` are columns whose logarithms are taken, or "all". Unless nodes ``may_mix``, they all
-    get one kind.
+    ``logs`` are columns whose logarithms are taken, or "all".
     """
     data = table.require()
     if isinstance(data, Trajectories):
@@ -325,7 +323,6 @@ def make_learnable(
             may_move=may_move,
             exogenous=[*exogenous, *still],
             offset=offset,
-            may_mix=may_mix,
         )
         named = {one.partition("=")[0] for one in emission if "=" in one}
         fixed = [

@@ -23,13 +23,14 @@ def learned_network(
     """
     series = fit.scorer.series
     number = {name: n for n, name in enumerate(series.names)}
-    parents = {name: [series.names[m] for m in graph[number[name]]] for name in order}
+    parents: dict[str, list[str]] = {name: [] for name in order}
     drifts: dict[str, Drift] = {}
     rates: dict[str, None] = {}
     states: dict[str, list[object]] = {}
     for name in order:
         node = series.nodes[number[name]]
         if node.is_continuous:
+            parents[name] = [series.names[m] for m in graph[number[name]]]
             drifts[name] = _drift(fit, number[name], tuple(graph[number[name]]))
         else:
             rates[name], states[name] = None, list(node.states or ())

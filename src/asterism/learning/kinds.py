@@ -27,7 +27,7 @@ from asterism.errors import DataError, counted, first_few
 from asterism.learning.level_moves import Pushed, Redrawn
 from asterism.learning.levels import LevelChoice, LevelRows, choose_levels, climb, with_outliers
 from asterism.learning.offsets import with_offset
-from asterism.model.emissions import Gaussian
+from asterism.model.emissions import Gaussian, Poisson
 
 FloatArray = NDArray[np.float64]
 
@@ -138,6 +138,29 @@ def may_be_either(record: NodeMeasurements) -> bool:
     if record.holds_labels or record.likelihood is not None or not len(record):
         return False
     return not are_numbered_states(record.value)
+
+
+def count_levels(node: str, record: NodeMeasurements, offset: str = "auto") -> LevelChoice:
+    """How many levels a column has if it jumps, with which noise, and whether it is shifted.
+
+    Numbers from counting may have Poisson noise. ``offset``: "auto", "none" or "trajectory".
+    """
+    choice = choose_levels(node, record, Gaussian(levels="auto", learn=True))
+    if _are_counts(record.value):
+        counts = choose_levels(node, record, Poisson(levels="auto", learn=True))
+        choice = max(choice, counts, key=lambda one: one.scores[one.n_levels])
+    choice = with_outliers(record, choice)
+    return choice if offset == "none" else with_offset(record, choice, offset == "trajectory")
+
+
+def has_normal_noise(choice: LevelChoice) -> bool:
+    """Whether a column whose levels were counted may move instead: what counts jumps."""
+    return isinstance(choice.emission, Gaussian)
+
+
+def _are_counts(values: Any) -> bool:
+    """Whole numbers from zero on, whose noise may be that of counting."""
+    return bool(np.all(values >= 0) and np.all(values == np.round(values)))
 
 
 def are_numbered_states(values: Any) -> bool:

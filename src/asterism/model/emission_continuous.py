@@ -15,6 +15,9 @@ from asterism.errors import ModelError
 from asterism.model.emissions import Emission, Values
 from asterism.numerics.arrays import FloatArray, IntArray
 
+#: methods of StructureLearner that learn continuous nodes
+LEARNED_BY = ("star", "auto", "sample")
+
 
 @dataclass(frozen=True)
 class Continuous(Emission):
@@ -45,6 +48,6 @@ class Continuous(Emission):
 
 def _refuse() -> NoReturn:
     raise ModelError(
-        "Continuous nodes have no states: only StructureLearner learns from them, and all its "
-        "measured nodes must be am.Continuous() or, as parents, am.Exact()."
+        "Continuous nodes have no states: only StructureLearner learns from them, where every "
+        "measured node has am.Continuous() or an emission of its own states."
     )

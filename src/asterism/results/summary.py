@@ -232,17 +232,23 @@ def _described(run: Run, row: pd.Series) -> str:
     parent, child = row["parent"], row["child"]
     kind = effect(run.network, child, parent) if parent in run.network.parents[child] else ""
     note = ""
+    unclear = _has_unclear_order(run, parent) or _has_unclear_order(run, child)
     if child in run.network.drifts:
         kind, moved = row.get("effect") or kind, row.get("shift")
         note = f", {kind}" if kind else ""
         if isinstance(moved, float) and not pd.isna(moved):
             how = f" by {abs(moved):.2g}" if kind in (RAISES, LOWERS) else f", shift {moved:+.2g}"
             note += f"{how} standard deviations"
+            if unclear and kind in (RAISES, LOWERS) and len(run.network.states[parent]) == 2:
+                more = "higher" if kind == RAISES else "lower"
+                note = f"; {child} is {more}{how} standard deviations when {parent} is "
+                note += str(run.network.states[parent][-1])
     elif kind in (RAISES, LOWERS):
         note = f", {kind}"
-        if _has_unclear_order(run, parent) or _has_unclear_order(run, child):
+        if unclear:
             often = "more" if kind == RAISES else "less"
-            above, own = (run.network.states[node][-1] for node in (parent, child))
+            # a continuous node has no states
+            above, own = ((run.network.states[n] or ("high",))[-1] for n in (parent, child))
             note = f"; {child} is {own} {often} often when {parent} is {above}"
     sure = "required" if [parent, child] in _required(run) else probability_text(row["probability"])
     return f"{parent} → {child} ({sure}{note})"

@@ -1,22 +1,22 @@
 """Who influences whom among nodes that move continuously: families scored in closed form.
 
-All measured nodes are continuous, but for nodes of labels, which can only be parents here, and for
-nodes whose emissions say that they jump (``mixed_search.py`` learns their parents). As with
+Measured nodes are continuous, or jump: they hold labels, or their emissions say so. Jumping nodes
+are parents here; ``mixed_search.py`` learns their own parents, unless they are exogenous. As with
 complete paths nothing iterates: a time at which an unknown stimulus ended is looked for where no
 stimuli are told, then every family is scored once (``continuous/family_score.py``). With
 ``method="sample"`` graphs and paths are drawn (``continuous/sampled.py``); by default they are
 drawn too where many cells are missing, and both answers averaged.
 
 ``emission="auto"`` lets the evidence decide per column whether it is continuous
-(``learning/kinds.py``). Where both kinds are clearly there, or emissions by node say so, a table is
-learned as one of both kinds.
+(``learning/kinds.py``). Where both kinds are clearly there, or emissions by node say so, or other
+columns hold labels or counts, a table is learned as one of both kinds.
 """
 
 from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -47,9 +47,16 @@ from asterism.continuous.series import (
 from asterism.continuous.switching import SwitchingTime, ends_at, find_switching_time
 from asterism.data.observations import Observations
 from asterism.errors import DataError, ModelError, Setting, TooLargeError, first_few
-from asterism.learning.kinds import KindDecision, decide_kinds, kind_frame, may_be_either
-from asterism.learning.levels import LevelChoice, choose_levels, measured_while_free, with_outliers
-from asterism.learning.offsets import offset_words, with_offset, without_offsets
+from asterism.learning.kinds import (
+    KindChoice,
+    count_levels,
+    decide_kinds,
+    has_normal_noise,
+    kind_frame,
+    may_be_either,
+)
+from asterism.learning.levels import measured_while_free
+from asterism.learning.offsets import offset_words, without_offsets
 from asterism.learning.search.found import FamilyTable, SearchResult, shown_graph
 from asterism.learning.search.influences import with_stimuli
 from asterism.learning.search.mixed_search import learn_jumping
@@ -66,8 +73,8 @@ from asterism.learning.search.settings import AUTO, StructureSettings
 from asterism.learning.search.staged import FEWEST_SWEEPS, SECONDS
 from asterism.learning.search.structure_prior import NO_PARENT, NumberedPrior
 from asterism.learning.tasks import ProgressListener
-from asterism.model.emission_continuous import Continuous
-from asterism.model.emissions import Emission, Exact, Gaussian, Joint, Likelihood, check_emissions
+from asterism.model.emission_continuous import LEARNED_BY, Continuous
+from asterism.model.emissions import Emission, Exact, Joint, Likelihood, check_emissions
 from asterism.numerics.arrays import FloatArray, IntArray
 from asterism.numerics.progress import Ranking, tell_ranking
 from asterism.numerics.resources import current_limit
@@ -94,8 +101,12 @@ def learn_from_observations(
     if isinstance(settings.emission, str):
         return _by_evidence(settings, observations, progress)
     continuous = _continuous_nodes(settings, observations)
-    if not _some_jump(settings, observations, continuous):
+    jumping = [n for n in observations.measurements if n not in continuous]
+    if not _have_parents(settings, observations, jumping):
         return _learn(settings, observations, continuous, progress)
+    if not isinstance(settings.emission, Mapping):
+        by_node = {n: Exact() if n in jumping else Continuous() for n in observations.measurements}
+        settings = replace(settings, emission=by_node)
     for name in ("states", "allowed_transitions"):
         if wrong := [n for n in getattr(settings, name) or () if str(n) in continuous]:
             raise ModelError(f"{name}= names {wrong[0]!r}, which is continuous: it has no states.")
@@ -108,14 +119,22 @@ def learn_from_observations(
     return part.joined(_learn(moving, decoded, continuous, progress, jumping_are_scored=True))
 
 
-def _some_jump(
-    settings: StructureSettings, observations: Observations, continuous: Sequence[str]
+def _have_parents(
+    settings: StructureSettings, observations: Observations, jumping: Sequence[str]
 ) -> bool:
-    """Whether some nodes have emissions of hidden states."""
-    if not isinstance(settings.emission, Mapping):
-        return False
-    others = {str(n): e for n, e in settings.emission.items() if str(n) not in continuous}
-    return any(not isinstance(others[n], Exact) for n in observations.measurements if n in others)
+    """Whether parents of jumping nodes are looked for: not of exogenous ones.
+
+    Nor, so far, of labels beside stimuli that were told, or of labels that never change.
+    """
+    emission, records = settings.emission, observations.measurements
+    given = set(map(str, settings.structure_prior.exogenous))
+    own = [n for n in jumping if n not in given]
+    hidden = isinstance(emission, Mapping) and not all(
+        isinstance(one, Exact) for n, one in emission.items() if str(n) in own
+    )
+    told = observations.stimuli is not None and len(observations.stimuli) > 0
+    changing = [n for n in own if len(pd.unique(records[n].value)) > 1]
+    return hidden or (bool(changing) and not told)
 
 
 def _continuous_nodes(settings: StructureSettings, observations: Observations) -> list[str]:
@@ -136,7 +155,7 @@ def _continuous_nodes(settings: StructureSettings, observations: Observations) -
 
 
 def _check(settings: StructureSettings, data: Observations, continuous: Sequence[str]) -> None:
-    if settings.method not in ("star", AUTO, "sample"):
+    if settings.method not in LEARNED_BY:
         raise ModelError(
             "Continuous nodes are learned in closed form or with ",
             *(Setting("method", "sample"), "; ", Setting("method", settings.method)),
@@ -443,77 +462,54 @@ def _by_evidence(
     """Let the evidence say which columns are continuous, then learn."""
     named = set(settings.states or ())
     records = {
-        n: record
+        n: measured_while_free(data, n)
         for n, record in data.measurements.items()
         if may_be_either(record) and n not in named
     }
-    others: dict[str, Any] = {
+    emission: dict[str, Any] = {
         n: Likelihood()
         if n in data.measurements and data.measurements[n].likelihood is not None
         else Exact()
         for n in data.nodes
         if n not in records
     }
-    choices, said = [], []
-    if records and _may_move(settings, data, others):
-        decision = decide_kinds(data, records, may_mix=_may_mix(settings, data, others))
+    levels = {n: count_levels(n, record) for n, record in records.items()}
+    emission |= {n: one.emission for n, one in levels.items()}
+    # what counts jumps
+    open_columns = {n: records[n] for n, one in levels.items() if has_normal_noise(one)}
+    choices: Sequence[KindChoice] = ()
+    said: list[str] = []
+    if open_columns and _may_move(settings, data, set(data.nodes) - set(open_columns)):
+        may_mix = data.stimuli is None
+        decision = decide_kinds(data, open_columns, levels, may_mix)
         choices, said = decision.choices, decision.sentences
-        if decision.continuous and decision.jumping:
-            found = _learn_mixed(settings, data, decision, progress)
-            return replace(found, stage=" ".join([*said, found.stage]).strip())
-        if decision.continuous:
-            found = _learn(settings, data, list(records), progress)
-            return replace(found, kinds=choices, stage=" ".join([*said, found.stage]).strip())
-    levels = [c.levels for c in choices] or [_levels_of(n, data) for n in records]
-    emission = {**others, **{choice.node: choice.emission for choice in levels}}
-    shifted = offset_words(levels)
+        emission |= dict.fromkeys(decision.continuous, Continuous())
+        levels = {n: one for n, one in levels.items() if n not in decision.continuous}
+    settings = replace(settings, emission=emission)
+    shifted = offset_words(list(levels.values()))
     if shifted:
-        said.append(f"{shifted}.")
-    found = _jumping(replace(settings, emission=emission), without_offsets(data, levels), progress)
+        said = [*said, f"{shifted}."]
+    free = without_offsets(data, levels.values())
+    learn = learn_from_observations if settings.may_be_continuous else _jumping
+    found = learn(settings, free, progress)
     stage = " ".join([*said, found.stage]).strip()
-    return replace(found, kinds=choices, levels=levels or found.levels, stage=stage)
+    return replace(found, kinds=choices, levels=list(levels.values()) or found.levels, stage=stage)
 
 
-def _learn_mixed(
-    settings: StructureSettings,
-    data: Observations,
-    decision: KindDecision,
-    progress: ProgressListener,
-) -> SearchResult:
-    """Learn a table some of whose columns jump while the others move continuously."""
-    levels = [choice.levels for choice in decision.jumping]
-    emission: dict[str, Any] = dict.fromkeys(decision.continuous, Continuous())
-    emission |= {one.node: one.emission for one in levels}
-    free = without_offsets(data, levels)
-    found = learn_from_observations(replace(settings, emission=emission), free, progress)
-    shifted = offset_words(levels)
-    stage = f"{shifted}. {found.stage}" if shifted else found.stage
-    return replace(found, kinds=decision.choices, levels=levels, stage=stage)
+def _may_move(settings: StructureSettings, data: Observations, others: Collection[str]) -> bool:
+    """Whether columns of numbers may be continuous: nothing asks for what only states have.
 
-
-def _may_mix(settings: StructureSettings, data: Observations, others: Mapping[str, Any]) -> bool:
-    """Whether both kinds can be learned beside each other: nothing asks for what only one knows."""
-    asks = settings.structure_prior.required or settings.structure_prior.exogenous
-    return not (others or asks or data.stimuli is not None)
-
-
-def _levels_of(node: str, data: Observations) -> LevelChoice:
-    """How many levels a column has, and whether it has outliers or shifted trajectories."""
-    record = measured_while_free(data, node)
-    plain = choose_levels(node, record, Gaussian(levels="auto", learn=True))
-    return with_offset(record, with_outliers(record, plain))
-
-
-def _may_move(settings: StructureSettings, data: Observations, others: Mapping[str, Any]) -> bool:
-    """Whether columns of numbers may be continuous: nothing else asks for states.
-
-    Nodes that cannot move are parents only beside continuous ones, so they must be exogenous.
+    Beside ``others`` that have parents of their own, stimuli are not learned yet.
     """
-    asks = settings.method not in ("star", AUTO) or settings.states or settings.allowed_transitions
+    asks = settings.method not in LEARNED_BY or settings.allowed_transitions
+    hidden = set(settings.states or ()) - set(data.measurements)
     seen = len(data.events) or len(data.intervals) or len(data.interventions)
-    noisy = all(record.noisy.all() for record in data.measurements.values())
-    given = set(settings.structure_prior.exogenous)
-    return bool(noisy and not asks and not seen and set(others) <= given)
+    plain = all(
+        record.noisy.all() and record.likelihood is None for record in data.measurements.values()
+    )
+    has_parents = set(others) - set(settings.structure_prior.exogenous)
+    alone = data.stimuli is None or not has_parents
+    return bool(plain and alone and not asks and not hidden and not seen)
 
 
 def _jumping(

@@ -89,7 +89,7 @@ def _of_child(found: SearchResult, child: int, asked: Collection[tuple[int, int]
         factors = _bayes_factors(table, kept, prior, chance)
         untempered = replace(table, tempered=None, factor=1.0).edge_probabilities(n_nodes)
         error = np.abs(untempered - chance)
-    if found.sampled is not None and table is not None:
+    if found.sampled is not None and found.is_drawn(child) and table is not None:
         error = found.sampled.edge_errors[:, child]
     what = ["" for _ in kept]
     folds, shifts = np.full((size, 3), np.nan), np.full((size, 3), np.nan)

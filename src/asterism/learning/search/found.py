@@ -381,6 +381,13 @@ class SearchResult:
         """Nodes for which there was no time: nothing is known about the edges into them."""
         return [name for name in self.columns if self.tables[self.nodes.index(name)] is None]
 
+    def is_drawn(self, child: int) -> bool:
+        """Whether draws say something of the parents of a node: not of one that jumps beside others
+        that move.
+        """
+        fit = self.continuous
+        return self.sampled is not None and (fit is None or child not in fit.jumping)
+
     def edge_probabilities(self, child: int) -> FloatArray:
         """(N,) probability that each node is a parent of ``child``; NaN where it was not scored.
 
@@ -465,7 +472,12 @@ class SearchResult:
     ) -> list[list[tuple[int, ...]]]:
         """Graphs as parents per node: those sampled, or drawn from the family posteriors."""
         if self.sampled is not None:
-            return self.sampled.parents(n_graphs, rng)
+            graphs = self.sampled.parents(n_graphs, rng)
+            for child, table in enumerate(self.tables):
+                if table is not None and not self.is_drawn(child):
+                    for graph, own in zip(graphs, table.draw(n_graphs, rng)):
+                        graph[child] = own
+            return graphs
         if self.not_scored:
             raise ModelError(
                 f"Graphs cannot be drawn: {len(self.not_scored)} of {len(self.nodes)} nodes were "

@@ -23,17 +23,19 @@ from scipy.linalg import expm
 
 from asterism.continuous.family_score import FamilyScorer
 from asterism.continuous.series import series_from_observations
+from asterism.data.labels import encode
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
-from asterism.errors import DataError, ModelError, Setting, first_few
+from asterism.errors import DataError, ModelError, first_few
 from asterism.learning.search.found import SearchResult
 from asterism.learning.search.influences import with_stimuli
-from asterism.learning.search.settings import AUTO, StructureSettings
+from asterism.learning.search.settings import StructureSettings
 from asterism.learning.tasks import ProgressListener
 from asterism.model.emissions import Emission, Exact
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
-from asterism.numerics.arrays import FloatArray
+from asterism.numerics.arrays import FloatArray, IntArray
+from asterism.results.edge_sets import edge_list
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,14 @@ class JumpingPart:
     def decoded(self, data: Observations) -> Observations:
         """The data with the numbers of the likeliest states in place of jumping nodes' values."""
         records = dict(data.measurements)
+        network = self.found.network
         for node in set(records) - set(self.middles):
-            emission = self.found.emission.get(node, Exact())
-            records[node] = _likeliest_states(records[node], self.found.network, node, emission)
+            emission, record = self.found.emission.get(node, Exact()), records[node]
+            if isinstance(emission, Exact):
+                chosen = encode(record.value, network.states[node])
+            else:
+                chosen = _likeliest_states(record, network, node, emission)
+            records[node] = replace(record, value=chosen)
         return replace(data, measurements=records)
 
     def joined(self, other: SearchResult) -> SearchResult:
@@ -83,10 +90,6 @@ def learn_jumping(
     progress: ProgressListener,
 ) -> JumpingPart:
     """Learn the families of the jumping nodes."""
-    if settings.structure_prior.required:
-        raise ModelError(
-            Setting("required"), " is not possible yet where nodes jump beside continuous ones."
-        )
     if data.stimuli is not None and len(data.stimuli):
         raise DataError("stimuli are not learned yet where nodes jump beside continuous ones")
     spans, middles = _low_and_high(data.select(nodes=continuous))
@@ -94,8 +97,17 @@ def learn_jumping(
     assert isinstance(settings.emission, Mapping)
     emission = {n: one for n, one in settings.emission.items() if str(n) not in middles}
     own = replace(data.select(nodes=jumping), stimuli=spans)
-    method = "star" if settings.method == AUTO else settings.method
-    settings, own = with_stimuli(replace(settings, emission=emission, method=method), own)
+    prior = settings.structure_prior
+    required = [edge for edge in edge_list(prior.required, "required") if edge[1] in jumping]
+    settings, own = with_stimuli(
+        replace(
+            settings,
+            emission=emission,
+            method="star",
+            structure_prior=replace(prior, required=required),
+        ),
+        own,
+    )
     learn = importlib.import_module(settings.home)
     found = learn.learn_from_observations(replace(settings, influences=()), own, progress)
     return JumpingPart(found, middles)
@@ -132,7 +144,7 @@ def _low_and_high(data: Observations) -> tuple[pd.DataFrame, dict[str, tuple[flo
 
 def _likeliest_states(
     record: NodeMeasurements, network: Network, node: str, emission: Emission
-) -> NodeMeasurements:
+) -> IntArray:
     """The number of the likeliest state at each measurement, given it and those before it."""
     rates = network.rates[node]
     states, size = network.states[node], len(network.states[node])
@@ -151,7 +163,7 @@ def _likeliest_states(
         share = share * own if (share * own).sum() > 0.0 else own
         share, before = share / share.sum(), (d, t)
         chosen[i] = share.argmax()
-    return replace(record, value=chosen)
+    return chosen
 
 
 def _joined_network(
