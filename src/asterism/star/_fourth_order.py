@@ -133,73 +133,72 @@ def end_entry(value, x, y, share):
 
 
 @inlined
-def _two_state_end(here, j, step, e0, e1, e2, side, factor):
+def _end(here, size, j, step, e0, e1, e2, side, factor, spare):
     """1 ∓ h²/12 G' at an end of a stretch; ``j`` is the outermost step, ``step`` the way inwards.
 
     The propagator of that step takes it in.
     """
-    begin = middle_row(2)
-    r00, r01, r10, r11 = here[begin], here[begin + 1], here[begin + 2], here[begin + 3]
+    rows = size * size
+    common = 0.0
     k = j + step
     i = k + step
-    s01 = e0 * r01[j] + e1 * r01[k] + e2 * r01[i]
-    s10 = e0 * r10[j] + e1 * r10[k] + e2 * r10[i]
-    row0 = e0 * r00[j] + e1 * r00[k] + e2 * r00[i] + s01
-    row1 = e0 * r11[j] + e1 * r11[k] + e2 * r11[i] + s10
-    p00, p01, p10, p11 = here[4, j], here[5, j], here[6, j], here[7, j]
-    if side == START:
-        s01 = -_within(s01, _LARGEST_SHARE_OF_A_STEP * p01 / p11)
-        s10 = -_within(s10, _LARGEST_SHARE_OF_A_STEP * p10 / p00)
-        own = -0.5 * (row0 - row1)
-    else:
-        s01 = _within(s01, _LARGEST_SHARE_OF_A_STEP * p01 / p00)
-        s10 = _within(s10, _LARGEST_SHARE_OF_A_STEP * p10 / p11)
-        own = 0.5 * (row0 - row1)
-    s00 = 1.0 + _within(own - s01, _LARGEST_CORRECTION)
-    s11 = 1.0 + _within(-own - s10, _LARGEST_CORRECTION)
-    factor[0, 0] = s00
-    factor[0, 1] = s01
-    factor[1, 0] = s10
-    factor[1, 1] = s11
-    if side == START:
-        here[4, j] = s00 * p00 + s01 * p10
-        here[5, j] = s00 * p01 + s01 * p11
-        here[6, j] = s10 * p00 + s11 * p10
-        here[7, j] = s10 * p01 + s11 * p11
-    else:
-        here[4, j] = p00 * s00 + p01 * s10
-        here[5, j] = p00 * s01 + p01 * s11
-        here[6, j] = p10 * s00 + p11 * s10
-        here[7, j] = p10 * s01 + p11 * s11
+    sign = -1.0 if side == START else 1.0
+    for x in range(size):
+        row = 0.0
+        factor[x, x] = 0.0
+        for y in range(size):
+            g = here[middle_row(size) + x * size + y]
+            s = sign * (e0 * g[j] + e1 * g[k] + e2 * g[i])
+            row += s
+            if x != y:
+                stays = here[rows + (y * size + y if side == START else x * size + x), j]
+                s = _within(s, _LARGEST_SHARE_OF_A_STEP * here[rows + x * size + y, j] / stays)
+                factor[x, y] = s
+                factor[x, x] -= s
+        factor[x, x] += row
+        common += row / size
+    for x in range(size):
+        factor[x, x] = 1.0 + _within(factor[x, x] - common, _LARGEST_CORRECTION)
+    for y in range(size):
+        # P ← factor P column by column at the start, P ← P factor row by row at the end
+        for z in range(size):
+            spare[z, 0] = here[rows + (z * size + y if side == START else y * size + z), j]
+        for x in range(size):
+            value = 0.0
+            for z in range(size):
+                value += (factor[x, z] if side == START else factor[z, x]) * spare[z, 0]
+            # by way of a third state the sum of the changes can still be too much
+            least = _LARGEST_SHARE_OF_A_STEP * spare[x, 0]
+            here[rows + (x * size + y if side == START else y * size + x), j] = max(value, least)
 
 
 @view
-def fill_ends(problem, trajectory, work):
+def fill_ends(problem, size, trajectory, work):
     """The factors at the ends of all stretches; propagators of the outermost steps take them in.
 
     They come from the generators in the middle of the three steps next to the end; the diagonal
     as in :func:`correct_generator`. No entry of a propagator falls below a quarter of what it was.
     """
     begin = problem.stretch_start[trajectory]
+    spare = work.matrices[0]
     for i in range(begin, problem.stretch_start[trajectory + 1]):
         first = problem.stretch[i, FIRST]
         here = work.steps[first // BLOCK]
         j = first % BLOCK
         k = j + problem.stretch[i, LAST] - 1 - first
-        for side in range(2):
-            e = problem.end_slope[i, 3 * side : 3 * side + 3]
-            factor = work.ends[i - begin, side]
-            outermost = j if side == START else k
-            inwards = 1 if side == START else -1
-            _two_state_end(here, outermost, inwards, e[0], e[1], e[2], side, factor)
+        e = problem.end_slope[i]
+        at_start, at_end = work.ends[i - begin, START], work.ends[i - begin, END]
+        _end(here, size, j, 1, e[0], e[1], e[2], START, at_start, spare)
+        _end(here, size, k, -1, e[3], e[4], e[5], END, at_end, spare)
 
 
 @view
-def enter_stretches(problem, trajectory, work):
+def enter_stretches(problem, size, trajectory, work):
     """Multiply the messages by the factors at the ends where they entered; moments need them so."""
     begin = problem.stretch_start[trajectory]
-    forward = forward_row(2)
-    backward = backward_row(2)
+    forward = forward_row(size)
+    backward = backward_row(size)
+    spare = work.message[1]
     for i in range(begin, problem.stretch_start[trajectory + 1]):
         first = problem.stretch[i, FIRST]
         here = work.steps[first // BLOCK]
@@ -207,12 +206,20 @@ def enter_stretches(problem, trajectory, work):
         k = j + problem.stretch[i, LAST] - 1 - first
         at_start = work.ends[i - begin, START]
         at_end = work.ends[i - begin, END]
-        f0, f1 = here[forward, j], here[forward + 1, j]
-        here[forward, j] = f0 * at_start[0, 0] + f1 * at_start[1, 0]
-        here[forward + 1, j] = f0 * at_start[0, 1] + f1 * at_start[1, 1]
-        r0, r1 = here[backward, k], here[backward + 1, k]
-        here[backward, k] = at_end[0, 0] * r0 + at_end[0, 1] * r1
-        here[backward + 1, k] = at_end[1, 0] * r0 + at_end[1, 1] * r1
+        for x in range(size):
+            spare[x] = here[forward + x, j]
+        for y in range(size):
+            value = 0.0
+            for x in range(size):
+                value += spare[x] * at_start[x, y]
+            here[forward + y, j] = value
+        for x in range(size):
+            spare[x] = here[backward + x, k]
+        for x in range(size):
+            value = 0.0
+            for y in range(size):
+                value += at_end[x, y] * spare[y]
+            here[backward + x, k] = value
 
 
 @view
@@ -287,90 +294,6 @@ def _generator_of_many(problem, size, trajectory, block, count, work):
                     diagonal[k] -= other[k]
 
 
-@inner
-def _end(here, size, j, step, e0, e1, e2, side, factor, spare):
-    """:func:`_two_state_end` for any number of states."""
-    rows = size * size
-    common = 0.0
-    k = j + step
-    i = k + step
-    sign = -1.0 if side == START else 1.0
-    for x in range(size):
-        row = 0.0
-        factor[x, x] = 0.0
-        for y in range(size):
-            g = here[middle_row(size) + x * size + y]
-            s = sign * (e0 * g[j] + e1 * g[k] + e2 * g[i])
-            row += s
-            if x != y:
-                stays = here[rows + (y * size + y if side == START else x * size + x), j]
-                s = _within(s, _LARGEST_SHARE_OF_A_STEP * here[rows + x * size + y, j] / stays)
-                factor[x, y] = s
-                factor[x, x] -= s
-        factor[x, x] += row
-        common += row / size
-    for x in range(size):
-        factor[x, x] = 1.0 + _within(factor[x, x] - common, _LARGEST_CORRECTION)
-    for x in range(size):
-        for y in range(size):
-            value = 0.0
-            for z in range(size):
-                if side == START:
-                    value += factor[x, z] * here[rows + z * size + y, j]
-                else:
-                    value += here[rows + x * size + z, j] * factor[z, y]
-            spare[x * size + y, 0] = value
-    for row in range(rows):
-        # by way of a third state the sum of the changes can still be too much
-        here[rows + row, j] = max(spare[row, 0], _LARGEST_SHARE_OF_A_STEP * here[rows + row, j])
-
-
-@view
-def _ends_of_many(problem, size, trajectory, work):
-    """:func:`fill_ends` for any number of states."""
-    begin = problem.stretch_start[trajectory]
-    for i in range(begin, problem.stretch_start[trajectory + 1]):
-        first = problem.stretch[i, FIRST]
-        here = work.steps[first // BLOCK]
-        j = first % BLOCK
-        k = j + problem.stretch[i, LAST] - 1 - first
-        for side in range(2):
-            e = problem.end_slope[i, 3 * side : 3 * side + 3]
-            factor = work.ends[i - begin, side]
-            outermost = j if side == START else k
-            inwards = 1 if side == START else -1
-            spare = work.matrices[0]
-            _end(here, size, outermost, inwards, e[0], e[1], e[2], side, factor, spare)
-
-
-@view
-def _enter_of_many(problem, size, trajectory, work):
-    """:func:`enter_stretches` for any number of states."""
-    begin = problem.stretch_start[trajectory]
-    forward = forward_row(size)
-    backward = backward_row(size)
-    spare = work.message[1]
-    for i in range(begin, problem.stretch_start[trajectory + 1]):
-        first = problem.stretch[i, FIRST]
-        here = work.steps[first // BLOCK]
-        j = first % BLOCK
-        k = j + problem.stretch[i, LAST] - 1 - first
-        at_start = work.ends[i - begin, START]
-        at_end = work.ends[i - begin, END]
-        for y in range(size):
-            spare[y] = 0.0
-            for x in range(size):
-                spare[y] += here[forward + x, j] * at_start[x, y]
-        for x in range(size):
-            here[forward + x, j] = spare[x]
-        for x in range(size):
-            spare[x] = 0.0
-            for y in range(size):
-                spare[x] += at_end[x, y] * here[backward + y, k]
-        for x in range(size):
-            here[backward + x, k] = spare[x]
-
-
 @view
 def _middle_of_many(problem, size, trajectory, first, count, work):
     """:func:`moments_to_middle` for any number of states."""
@@ -405,9 +328,9 @@ def corrections_of_many(problem, work, what, size, trajectory, first, count):
     if what == CORRECT_GENERATOR:
         _generator_of_many(problem, size, trajectory, first // BLOCK, count, work)
     elif what == FILL_ENDS:
-        _ends_of_many(problem, size, trajectory, work)
+        fill_ends(problem, size, trajectory, work)
     elif what == ENTER_STRETCHES:
-        _enter_of_many(problem, size, trajectory, work)
+        enter_stretches(problem, size, trajectory, work)
     else:
         _middle_of_many(problem, size, trajectory, first, count, work)
 
@@ -423,8 +346,8 @@ def fourth_order(problem, work, what, size, trajectory, first, count):
     elif what == CORRECT_GENERATOR:
         correct_generator(problem, trajectory, first // BLOCK, count, work)
     elif what == FILL_ENDS:
-        fill_ends(problem, trajectory, work)
+        fill_ends(problem, 2, trajectory, work)
     elif what == ENTER_STRETCHES:
-        enter_stretches(problem, trajectory, work)
+        enter_stretches(problem, 2, trajectory, work)
     else:
         moments_to_middle(problem, trajectory, first, count, work)
