@@ -9,7 +9,6 @@ from scipy.linalg import expm
 
 import asterism as am
 from asterism.errors import AsterismError
-from asterism.numerics.exponentials import exponentials
 from tests.command_line import assert_refused, invoke
 from tests.reference import panel_likelihood
 
@@ -133,14 +132,6 @@ def test_survival_stands_beside_kaplan_and_meier(visits, fit):
     late = fit.survival([100.0])
     assert (late["at_risk"] == 0).all()
     assert late["empirical"].isna().all()  # nobody is followed so long
-
-
-def test_many_exponentials_are_those_of_scipy():
-    rng = np.random.default_rng(0)
-    matrices = rng.normal(size=(30, 4, 4)) * 10.0 ** rng.uniform(-3, 1, size=(30, 1, 1))
-    for found, matrix in zip(exponentials(matrices), matrices):
-        exact = expm(matrix)
-        np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-12 * np.abs(exact).max())
 
 
 def test_the_command_line_takes_times_of_change(table, fit, tmp_path):

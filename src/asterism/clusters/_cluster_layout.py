@@ -26,7 +26,7 @@ MOST_PARTS = 70_000
 POINT, KIND, FIRST_VALUE, SECOND_VALUE = 0, 1, 2, 3
 """Columns of an event, those of an entry of the timeline: grid point, kind; offset of its values,
 or state entered (and left)."""
-POSSIBLE, IMPOSSIBLE, TOO_STIFF = -1, 0, 1
+IMPOSSIBLE, TOO_STIFF = 0, 1
 """How a pass ended."""
 
 

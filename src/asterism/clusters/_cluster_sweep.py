@@ -111,7 +111,7 @@ def sweep(regions, problem, d, parameters, messages, damping, works, outcome, an
     mode, halvings, ignored, is_forward = damping
     held_back = 0.25 if halvings < 0 else 1.0 - 0.75 * 0.5**halvings
     work, own, shared = works
-    table, initial, is_zero = parameters
+    table, _, is_zero = parameters
     totals, integers, _ = outcome
     found, reading = answers
     nothing = found.table[d, :0]
@@ -137,21 +137,10 @@ def sweep(regions, problem, d, parameters, messages, damping, works, outcome, an
             if mode == CONCLUDE:
                 counted = found.table[d]
                 _clear_counts(regions, c, counted, found.initial[d])
-            value = solve_region(
-                work.addresses,
-                regions,
-                c,
-                problem,
-                d,
-                table,
-                initial,
-                messages,
-                precision,
-                counted,
-                work,
+            value = _solve(
+                regions, c, problem, d, parameters, messages, precision, counted, work, integers
             )
             if value == -np.inf:
-                _note_failure(integers, d, c, work)
                 return -1.0
             if mode == CONCLUDE:
                 found.value[d, c] = value
@@ -170,21 +159,10 @@ def sweep(regions, problem, d, parameters, messages, damping, works, outcome, an
                 continue  # every separator once
             r = regions.n_clusters + regions.border_separator[border]
             if mode != CONCLUDE or not found.is_current[d, r]:
-                value = solve_region(
-                    work.addresses,
-                    regions,
-                    r,
-                    problem,
-                    d,
-                    table,
-                    initial,
-                    messages,
-                    precision,
-                    nothing,
-                    own,
+                value = _solve(
+                    regions, r, problem, d, parameters, messages, precision, nothing, own, integers
                 )
                 if value == -np.inf:
-                    _note_failure(integers, d, r, own)
                     return -1.0
                 if mode == CONCLUDE:
                     found.value[d, r] = value
@@ -217,11 +195,18 @@ def sweep(regions, problem, d, parameters, messages, damping, works, outcome, an
 
 
 @inner
-def _note_failure(integers, d, r, work):
-    integers[d, STATUS] = IMPOSSIBLE
-    integers[d, REGION] = r
-    integers[d, STEP] = work.failure[0]
-    integers[d, FAILURE] = work.failure[1]
+def _solve(regions, r, problem, d, parameters, messages, precision, counted, work, integers):
+    """:func:`solve_region`; notes where evidence is impossible."""
+    table, initial, _ = parameters
+    value = solve_region(
+        work.addresses, regions, r, problem, d, table, initial, messages, precision, counted, work
+    )  # fmt: skip
+    if value == -np.inf:
+        integers[d, STATUS] = IMPOSSIBLE
+        integers[d, REGION] = r
+        integers[d, STEP] = work.failure[0]
+        integers[d, FAILURE] = work.failure[1]
+    return value
 
 
 @inner

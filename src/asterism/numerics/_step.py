@@ -331,18 +331,6 @@ def largest_of(values, count):
     return values[0]
 
 
-@inner
-def sort_first(values, count):
-    """Sort the first few values in place; there are only some tens of them."""
-    for i in range(1, count):
-        value = values[i]
-        j = i
-        while j > 0 and values[j - 1] > value:
-            values[j] = values[j - 1]
-            j -= 1
-        values[j] = value
-
-
 def has_settled(change: float, moved: float, tolerance: float, size: float) -> bool:
     """The stop rule of every iteration, in ``star`` and in ``learning/search``.
 

@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from asterism.numerics._jit import inner
+from asterism.numerics._jit import inlined, inner
 from asterism.sampling._along import (
     advance,
     factors_at,
@@ -103,18 +103,17 @@ def add_statistics(d, n, families, row, model, paths, work, table, at):
     by_hand = seen.set_start[pair]
     rates = model.rates
     is_plain = by_hand == seen.set_start[pair + 1] and rates.kind[n] == 0
-    if families.n_parents[row] == 1 and is_plain:
-        parent = families.parents[row, 0] * n_trajectories + d
-        start, end = layout.start[d], layout.end[d]
-        _merge_two(paths, pair, parent, families.term[row, 0], size, start, end, table[at:])
-        return
-    if families.n_parents[row] == 2 and is_plain:
+    if 1 <= families.n_parents[row] <= 2 and is_plain:
+        last = families.n_parents[row] - 1
         parents = (
             families.parents[row, 0] * n_trajectories + d,
-            families.parents[row, 1] * n_trajectories + d,
+            families.parents[row, last] * n_trajectories + d,
         )
         start, end = layout.start[d], layout.end[d]
-        _merge_three(paths, pair, parents, families.term[row], size, start, end, table[at:])
+        if last == 0:
+            _merge(paths, pair, parents, False, families.term[row], size, start, end, table[at:])
+        else:
+            _merge(paths, pair, parents, True, families.term[row], size, start, end, table[at:])
         return
     n_followed, config = follow(families, row, -1, d, n_trajectories, paths, work)
     time = layout.start[d]
@@ -214,64 +213,36 @@ def _compare_all(layout, paths, n, parent):
     return parent_in_one, together, up_0 - up_1 + up_2 - up_3, down_0 - down_1 + down_2 - down_3
 
 
-@inner
-def _merge_two(paths, pair, parent, term, size, start, end, table):
-    """The same for one parent and no interventions, without branches that depend on the paths.
+@inlined
+def _merge(paths, pair, parents, has_second, term, size, start, end, table):
+    """The same for one or two parents and no interventions, without branches that paths decide.
 
-    Which of the two jumps next is a coin toss, so a processor that guesses would guess wrong half
-    of the time. Reads one place beyond each path; arenas are that much longer.
+    Which of the nodes jumps next is a coin toss, so a processor that guesses would guess wrong half
+    of the time. Reads one place beyond each path; arenas are that much longer. Of a single parent
+    ``parents`` holds it twice; ``has_second`` is known when it is compiled.
     """
-    times, states = paths.time, paths.state
-    i = paths.slot[pair]
-    last_i = i + paths.n_jumps[pair]
-    j = paths.slot[parent]
-    last_j = j + paths.n_jumps[parent]
-    state = paths.initial[pair]
-    config = term[paths.initial[parent]]
-    time = start
-    for _ in range(last_i - i + last_j - j):
-        own_time = times[i]
-        own_time = own_time if i < last_i else math.inf
-        parent_time = times[j]
-        parent_time = parent_time if j < last_j else math.inf
-        is_own = own_time <= parent_time
-        until = own_time if is_own else parent_time
-        here = (config * size + state) * size
-        table[here + state] += until - time
-        time = until
-        entered = np.int64(states[i if is_own else j])
-        target = entered if is_own else state
-        table[here + target] += 1.0 if is_own else 0.0
-        config = config if is_own else term[entered]
-        state = target
-        i += 1 if is_own else 0
-        j += 0 if is_own else 1
-    table[(config * size + state) * size + state] += end - time
-
-
-@inner
-def _merge_three(paths, pair, parents, term, size, start, end, table):
-    """The same for two parents."""
     times, states = paths.time, paths.state
     i = paths.slot[pair]
     last_i = i + paths.n_jumps[pair]
     j = paths.slot[parents[0]]
     last_j = j + paths.n_jumps[parents[0]]
-    k = paths.slot[parents[1]]
-    last_k = k + paths.n_jumps[parents[1]]
+    k = paths.slot[parents[1]] if has_second else 0
+    last_k = k + paths.n_jumps[parents[1]] if has_second else 0
     state = paths.initial[pair]
     first = term[0, paths.initial[parents[0]]]
-    second = term[1, paths.initial[parents[1]]]
+    second = term[1, paths.initial[parents[1]]] if has_second else 0
     time = start
     for _ in range(last_i - i + last_j - j + last_k - k):
         own_time = times[i]
         own_time = own_time if i < last_i else math.inf
         first_time = times[j]
         first_time = first_time if j < last_j else math.inf
-        second_time = times[k]
-        second_time = second_time if k < last_k else math.inf
-        is_first = first_time <= second_time
-        parent_time = first_time if is_first else second_time
+        parent_time, is_first = first_time, True
+        if has_second:
+            second_time = times[k]
+            second_time = second_time if k < last_k else math.inf
+            is_first = first_time <= second_time
+            parent_time = first_time if is_first else second_time
         is_own = own_time <= parent_time
         until = own_time if is_own else parent_time
         here = ((first + second) * size + state) * size
@@ -282,10 +253,11 @@ def _merge_three(paths, pair, parents, term, size, start, end, table):
         table[here + target] += 1.0 if is_own else 0.0
         state = target
         moves_first = is_first and not is_own
-        moves_second = not is_first and not is_own
         first = term[0, parent_state] if moves_first else first
-        second = term[1, parent_state] if moves_second else second
         i += 1 if is_own else 0
         j += 1 if moves_first else 0
-        k += 1 if moves_second else 0
+        if has_second:
+            moves_second = not is_first and not is_own
+            second = term[1, parent_state] if moves_second else second
+            k += 1 if moves_second else 0
     table[((first + second) * size + state) * size + state] += end - time

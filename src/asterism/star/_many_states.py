@@ -1,10 +1,10 @@
-"""A message along consecutive steps of one block, for nodes of three and more states.
+"""A message along consecutive steps of one block.
 
 The propagators of the steps are in the block's buffer, and so are the messages in the end: ρ at the
 end of each step, f at its start. One step waits for the one before it: what counts is how long a
-chain of operations takes, so that messages of three and four states stay in registers. They are
-rescaled only when they leave a wide range. Two states are in ``_messages.py``; networks that have
-no more never compile this file.
+chain of operations takes, so that messages of two to four states stay in registers. They are
+rescaled only when they leave a wide range. Networks that have no more than two states compile
+nothing but their passes.
 """
 
 from __future__ import annotations
@@ -25,39 +25,42 @@ from asterism.star._buffers import (
 
 
 def _pass_of(size, is_backward):
-    """A pass of three or four states: its size is known when it is compiled."""
+    """A pass of two to four states: its size is known when it is compiled."""
     rows = size * size
     down, across = (size, 1) if is_backward else (1, size)
-    has_fourth = size == 4
+    has_third, has_fourth = size > 2, size == 4
 
     @inlined
     def entry(p, x, k, m0, m1, m2, m3):
         row = x * down
-        others = p[row + 2 * across, k] * m2
+        first = p[row, k] * m0 + p[row + across, k] * m1
         if has_fourth:
-            others += p[row + 3 * across, k] * m3
-        return (p[row, k] * m0 + p[row + across, k] * m1) + others
+            return first + (p[row + 2 * across, k] * m2 + p[row + 3 * across, k] * m3)
+        if has_third:
+            return first + p[row + 2 * across, k] * m2
+        return first
 
-    @inner
     def run(here, first, last, message):
         begin = backward_row(size) if is_backward else forward_row(size)
         p, kept = here[rows : 2 * rows], here[begin : begin + size]
-        m0, m1, m2 = message[0], message[1], message[2]
+        m0, m1 = message[0], message[1]
+        m2 = message[2] if has_third else 0.0
         m3 = message[size - 1] if has_fourth else 0.0
         logarithm = 0.0
         for i in range(last - first):
             k = last - 1 - i if is_backward else first + i
             kept[0, k] = m0
             kept[1, k] = m1
-            kept[2, k] = m2
+            if has_third:
+                kept[2, k] = m2
             if has_fourth:
                 kept[size - 1, k] = m3
             n0 = entry(p, 0, k, m0, m1, m2, m3)
             n1 = entry(p, 1, k, m0, m1, m2, m3)
-            n2 = entry(p, 2, k, m0, m1, m2, m3)
+            n2 = entry(p, 2, k, m0, m1, m2, m3) if has_third else 0.0
             m3 = entry(p, size - 1, k, m0, m1, m2, m3) if has_fourth else 0.0
             m0, m1, m2 = n0, n1, n2
-            total = (m0 + m1) + (m2 + m3)
+            total = (m0 + m1) + (m2 + m3) if has_third else m0 + m1
             if total > LARGE or total < SMALL:
                 if not total > 0.0:
                     return logarithm, k
@@ -66,14 +69,17 @@ def _pass_of(size, is_backward):
                 m2 /= total
                 m3 /= total
                 logarithm += math.log(total)
-        message[0], message[1], message[2] = m0, m1, m2
+        message[0], message[1] = m0, m1
+        if has_third:
+            message[2] = m2
         if has_fourth:
             message[size - 1] = m3
         return logarithm, -1
 
-    return run
+    return inner(run) if has_third else inlined(run)
 
 
+backward_2, forward_2 = _pass_of(2, True), _pass_of(2, False)
 _backward_3, _forward_3 = _pass_of(3, True), _pass_of(3, False)
 _backward_4, _forward_4 = _pass_of(4, True), _pass_of(4, False)
 

@@ -1,8 +1,7 @@
 """The backward and forward message of one node along one trajectory, with the evidence on it.
 
 Messages are rescaled only when they leave a wide range; what matters, f ρ / Σ f ρ, does not depend
-on their scale. One step waits for the one before it: what counts is how long a chain of operations
-takes, so that two states are written out. More states are in ``_many_states.py``.
+on their scale. ``_many_states.py`` carries them over the steps between two pieces of evidence.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from asterism.star._buffers import (
     IS_SET,
     JUMP,
     KIND,
-    LARGE,
     LAST,
     LIKELIHOOD,
     LINK,
@@ -38,7 +36,6 @@ from asterism.star._buffers import (
     VALUES,
     WORK,
     backward_row,
-    forward_row,
     is_corrected,
     middle_row,
     pull_row,
@@ -49,9 +46,7 @@ from asterism.star._links import (
     SOFT_MARK,
     ask_links,
 )
-from asterism.star._many_states import (
-    pass_many_states,
-)
+from asterism.star._many_states import backward_2, forward_2, pass_many_states
 
 
 @inlined
@@ -95,53 +90,6 @@ def _apply_spans(problem, trajectory, node, work):
                     exit_rate *= problem.quadrature[first_step + k]
             work.steps[block, scale_row(size), j] = exit_rate * problem.width[first_step + k]
     return True
-
-
-@inlined
-def _backward_2(here, first, last, message):
-    p00, p01, p10, p11 = here[4], here[5], here[6], here[7]  # behind the generator's four rows
-    kept0, kept1 = here[backward_row(2)], here[backward_row(2) + 1]
-    r0 = message[0]
-    r1 = message[1]
-    logarithm = 0.0
-    for k in range(last - 1, first - 1, -1):
-        kept0[k] = r0
-        kept1[k] = r1
-        n0 = p00[k] * r0 + p01[k] * r1
-        n1 = p10[k] * r0 + p11[k] * r1
-        r0 = n0
-        r1 = n1
-        total = r0 + r1
-        if total > LARGE or total < SMALL:
-            if not total > 0.0:
-                return logarithm, k
-            r0 /= total
-            r1 /= total
-            logarithm += math.log(total)
-    message[0] = r0
-    message[1] = r1
-    return logarithm, -1
-
-
-@inlined
-def _forward_2(here, first, last, message):
-    p00, p01, p10, p11 = here[4], here[5], here[6], here[7]  # behind the generator's four rows
-    kept0, kept1 = here[forward_row(2)], here[forward_row(2) + 1]
-    f0 = message[0]
-    f1 = message[1]
-    for k in range(first, last):
-        kept0[k] = f0
-        kept1[k] = f1
-        n0 = f0 * p00[k] + f1 * p10[k]
-        n1 = f0 * p01[k] + f1 * p11[k]
-        f0 = n0
-        f1 = n1
-        total = f0 + f1
-        if total > LARGE or total < SMALL:
-            f0 /= total
-            f1 /= total
-    message[0] = f0
-    message[1] = f1
 
 
 @inlined
@@ -227,7 +175,7 @@ def _backward_pass(problem, initial, trajectory, node, work):
             lowest = max(stop, begin_block)
             here, from_step, to_step = work.steps[block], lowest - begin_block, k - begin_block
             if size == 2:
-                logarithm, bad = _backward_2(here, from_step, to_step, message)
+                logarithm, bad = backward_2(here, from_step, to_step, message)
             else:
                 logarithm, bad = pass_many_states(
                     work.addresses, here, size, from_step, to_step, message, work.message[1], True
@@ -343,7 +291,7 @@ def _forward_pass(problem, initial, trajectory, node, work):
             highest = min(stop, begin_block + BLOCK)
             here, from_step, to_step = work.steps[block], k - begin_block, highest - begin_block
             if size == 2:
-                _forward_2(here, from_step, to_step, message)
+                forward_2(here, from_step, to_step, message)
             else:
                 pass_many_states(
                     work.addresses, here, size, from_step, to_step, message, work.message[1], False

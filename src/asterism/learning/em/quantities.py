@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.linalg import expm
 from scipy.stats import CensoredData, ecdf
 
 from asterism.data.covariates import PERIOD, period_names
@@ -27,7 +28,6 @@ from asterism.learning.em.uncertainty import Interval, Uncertainty, configuratio
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
 from asterism.numerics.arrays import BoolArray, FloatArray, IntArray, with_exits
-from asterism.numerics.exponentials import exponentials
 
 LARGEST_CHAIN = 256
 """Joint states up to which P(t) and the like are computed."""
@@ -66,7 +66,7 @@ def chances(fit: Fit, estimate: Estimate, covariates: Given, clock: FloatArray) 
     changes = fit.model.change_times
     if not len(changes) or PERIOD in (covariates or {}):
         q = generator(fit, estimate, covariates)
-        constant: FloatArray = np.clip(exponentials(q * clock[:, None, None]), 0.0, 1.0)
+        constant: FloatArray = np.clip(expm(q * clock[:, None, None]), 0.0, 1.0)
         return constant
     names = period_names(changes.tolist())
     cuts = np.concatenate([[0.0], changes[changes > 0.0]])
@@ -77,9 +77,9 @@ def chances(fit: Fit, estimate: Estimate, covariates: Given, clock: FloatArray) 
         q = generator(fit, estimate, {**(covariates or {}), PERIOD: names[first + k]})
         last = np.inf if k == len(cuts) - 1 else cuts[k + 1]
         here = np.flatnonzero((clock >= cut) & (clock < last))
-        result[here] = so_far @ exponentials(q * (clock[here] - cut)[:, None, None])
+        result[here] = so_far @ expm(q * (clock[here] - cut)[:, None, None])
         if np.isfinite(last):
-            so_far = so_far @ exponentials(q * (last - cut))
+            so_far = so_far @ expm(q * (last - cut))
     return np.clip(result, 0.0, 1.0)
 
 
@@ -286,7 +286,7 @@ def length_of_stay(
         size = len(q)
         large = np.zeros((2 * size, 2 * size))
         large[:size, :size], large[:size, size:] = q, np.eye(size)
-        stays: FloatArray = np.maximum(exponentials(large * duration)[:size, size:], 0.0)
+        stays: FloatArray = np.maximum(expm(large * duration)[:size, size:], 0.0)
         return stays
 
     found = uncertainty.interval(quantity, "log", level)
@@ -392,7 +392,7 @@ class _Walk:
             gap = until[rows] - self.time[rows]
             pairs = np.stack([self.situation[self.at[rows]].astype(np.float64), gap], axis=1)
             each, number = np.unique(pairs, axis=0, return_inverse=True)
-            steps = exponentials(self.generators[each[:, 0].astype(int)] * each[:, 1, None, None])
+            steps = expm(self.generators[each[:, 0].astype(int)] * each[:, 1, None, None])
             self.chance[rows] = np.einsum(
                 "ns,nst->nt", self.chance[rows], steps[number.reshape(-1)]
             )
