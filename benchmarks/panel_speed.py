@@ -11,9 +11,9 @@ import time
 import numpy as np
 import pandas as pd
 from common import option_parser, write_table
+from scipy.linalg import expm
 
 import asterism as am
-from asterism.numerics.exponentials import exponentials
 
 RATES = np.array(
     [[-0.25, 0.15, 0.05, 0.05], [0.1, -0.35, 0.15, 0.1], [0.0, 0.1, -0.3, 0.2], [0.0] * 4]
@@ -33,7 +33,7 @@ def panel(n_patients: int, n_visits: int = 10) -> am.Observations:
         seen = {"trajectory": np.arange(n_patients), "time": clock, "state": state + 1}
         rows.append(pd.DataFrame({**seen, "age": age, "sex": sex, "drug": drug}))
         gap = rng.uniform(0.5, 1.5, n_patients).round(2)
-        p = exponentials(RATES * (gap * factor)[:, None, None])[np.arange(n_patients), state]
+        p = expm(RATES * (gap * factor)[:, None, None])[np.arange(n_patients), state]
         state = np.minimum((rng.uniform(size=(n_patients, 1)) > np.cumsum(p, 1)).sum(1), 3)
         clock = (clock + gap).round(2)
     table = pd.concat(rows).sort_values(["trajectory", "time"])
