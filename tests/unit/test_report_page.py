@@ -121,10 +121,25 @@ def test_required_edges_are_no_findings() -> None:
     surest = run.edge_table.iloc[0]
     edge = (str(surest["parent"]), str(surest["child"]))
     for required in ([edge], (list(edge),)):
-        run.run["settings"] = {"required": required}
-        assert f"{edge[0]} → {edge[1]} (required" in sentences(run)[1]
+        prior = am.StructurePrior(required=required)
+        # as version 0.2 wrote it, as files hold it, and as learners do
+        for settings in ({"required": required}, *({"structure_prior": p} for p in (
+            {"edge": "sparse", "required": required}, prior))):  # fmt: skip
+            run.run["settings"] = settings
+            assert f"{edge[0]} → {edge[1]} (required" in sentences(run)[1]
     run.run["settings"] = {"required": "a graph"}
     assert "required" not in sentences(run)[1]
+
+
+def test_a_learner_says_that_its_paths_were_complete_and_what_was_required(tmp_path: Path) -> None:
+    network = am.glauber({"a": [], "b": ["a"], "c": []}, b=1.0)
+    paths = am.simulate(network, 10, duration=5.0, seed=0)
+    known = am.StructurePrior(required=[("c", "a")])
+    learner = am.StructureLearner(structure_prior=known, n_jobs=1).fit(paths)
+    for run in (Run.from_learner(learner), am.load(learner.save(tmp_path / "RUN"))):
+        said = sentences(run)
+        assert "c → a (required" in said[1]
+        assert "each probability is exact" in said[-1]
 
 
 def test_complete_paths_need_no_caution_about_the_rest_of_the_graph() -> None:

@@ -414,7 +414,6 @@ def _make_run(
         run={
             "title": options.title,
             "stop_reason": in_flags(learner.stop_reason_),
-            "complete_data": isinstance(data, Trajectories),
             **record,
         },
     )

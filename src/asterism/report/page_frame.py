@@ -205,16 +205,13 @@ def _inference(run: Run) -> str:
 
 def _method(run: Run) -> str:
     """The method that was used, where "auto" chose one, else the one that was asked for."""
-    settings = run.run.get("settings")
-    settled = settings.get("method") if isinstance(settings, dict) else None
-    found = run.run.get("method") or (settled if settled != "auto" else None)
-    return str(found or _setting(run, "method") or "")
+    return str(run.run.get("method") or run.setting("method") or "")
 
 
 def _search(run: Run) -> str:
     if not run.learned:
         return ""
-    parents = _setting(run, "max_parents")
+    parents = run.setting("max_parents")
     limit = ""
     if isinstance(parents, int):
         limit = f" with at most {counted(parents, 'parent')} per node"
@@ -229,9 +226,9 @@ def _search(run: Run) -> str:
     if len(run.network.nodes) == 1:
         return f"Its rates were learned{on_rates.replace(' and', ' with', 1)}."
     n_edges = sum(map(len, run.network.parents.values()))
-    threshold = _setting(run, "threshold")
+    threshold = run.setting("threshold")
     reached = ""
-    if _setting(run, "graph") == "probable" and isinstance(threshold, int | float):
+    if run.setting("graph") == "probable" and isinstance(threshold, int | float):
         reached = f" with a probability of at least {threshold:g}"
     factor = run.run.get("tempering")
     tempered = ""
@@ -273,13 +270,6 @@ def _software(run: Run) -> str:
 def _version(run: Run) -> str:
     versions = run.run.get("versions")
     return str(versions.get("asterism", "")) if isinstance(versions, dict) else ""
-
-
-def _setting(run: Run, name: str) -> Any:
-    """From the command's flags, else from the learner's settings."""
-    command = run.run.get("command")
-    found = command.get(name) if isinstance(command, dict) else None
-    return run.setting(name) if found is None else found
 
 
 def _or(items: list[str]) -> str:

@@ -156,9 +156,13 @@ class Run:
         return self.families is not None
 
     def setting(self, name: str) -> Any:
-        """A setting of the learner; None where the record does not hold it."""
-        settings = self.run.get("settings")
-        return settings.get(name) if isinstance(settings, dict) else None
+        """A setting of the learner, of one of its objects, or of the command; None if unknown."""
+        settings, command = self.run.get("settings"), self.run.get("command")
+        own = settings if isinstance(settings, dict) else {}
+        objects = [one.to_dict() if hasattr(one, "to_dict") else one for one in own.values()]
+        places = [own, *objects, command]
+        known = (place.get(name) for place in places if isinstance(place, dict))
+        return next((value for value in known if value is not None), None)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -241,6 +245,7 @@ def _learned_record(learner: Any) -> dict[str, Any]:
         record["emission"] = {str(node): repr(one) for node, one in by_node.items()}
         record["emissions"] = {str(node): one for node, one in by_node.items()}
     for name, attribute in (
+        ("complete_data", "_from_paths"),
         ("method", "method_"),
         ("tempering", "tempering_"),
         ("known_share", "known_share_"),

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from asterism.data.numbers import as_number
-from asterism.errors import counted, first_few
+from asterism.errors import DataError, counted, first_few
 from asterism.inference.methods import METHODS
 from asterism.results.edge_effects import LOWERS, RAISES, effect
+from asterism.results.edge_sets import edge_list
 from asterism.results.ranking import LARGE_FLOOR, MOST_LISTED_NODES, support
 
 if TYPE_CHECKING:
@@ -250,16 +252,15 @@ def _described(run: Run, row: pd.Series) -> str:
             # a continuous node has no states
             above, own = ((run.network.states[n] or ("high",))[-1] for n in (parent, child))
             note = f"; {child} is {own} {often} often when {parent} is {above}"
-    sure = "required" if [parent, child] in _required(run) else probability_text(row["probability"])
+    sure = "required" if (parent, child) in _required(run) else probability_text(row["probability"])
     return f"{parent} → {child} ({sure}{note})"
 
 
-def _required(run: Run) -> list[list[str]]:
-    """Edges that were not found but demanded; what is no list of pairs is not looked into."""
-    required = run.setting("required")
-    if not isinstance(required, list | tuple):
-        return []
-    return [[str(end) for end in edge] for edge in required if isinstance(edge, list | tuple)]
+def _required(run: Run) -> list[tuple[str, str]]:
+    """Edges that were not found but demanded; what is no set of edges is not looked into."""
+    with suppress(DataError):
+        return [(str(a), str(b)) for a, b in edge_list(run.setting("required"))]
+    return []
 
 
 def _has_unclear_order(run: Run, node: str) -> bool:

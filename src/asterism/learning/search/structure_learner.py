@@ -150,7 +150,7 @@ class StructureLearner(Estimator, Asked):
         require_positive("minutes", self.minutes)
         return picked(StructureSettings, self)
 
-    _fitted = frozenset(["_found", "_observations"])
+    _fitted = frozenset(["_found", "_observations", "_from_paths"])
 
     # ------------------------------------------------------------------ learning
     def fit(
@@ -194,7 +194,8 @@ class StructureLearner(Estimator, Asked):
                 f"StructureLearner learns from Observations or Trajectories, not from "
                 f"{type(data).__name__}; make them with am.Observations.from_frame(table)."
             )
-        prior = self.prior.for_paths() if isinstance(data, Trajectories) else self.prior
+        self._from_paths = isinstance(data, Trajectories)
+        prior = self.prior.for_paths() if self._from_paths else self.prior
         self._keep(found, prior.shape, settings.begins)
         return self
 
