@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import asterism as am
 from asterism.errors import DataError
 from asterism.model.network import Network
 from asterism.report.compare_page import comparison_sentences, render_comparison
@@ -124,6 +125,16 @@ def test_settings_that_differ_are_listed() -> None:
     found = compare(runs, ["a", "b"])
     assert found.settings == [("max parents", ("2", "3"))]
     assert "come from the settings" in " ".join(comparison_sentences(found))
+
+
+def test_settings_inside_objects_are_listed_one_by_one() -> None:
+    """As a learner holds them, and as its folder does; journals make no difference."""
+    runs = [example_run(), example_run()]
+    for run, candidates in zip(runs, (5, 10)):
+        search = am.Search(candidates=candidates, journal=f"{candidates}.sqlite")
+        run.run["settings"] = {**run.run["settings"], "search": search}
+    runs[1].run["settings"]["search"] = runs[1].run["settings"]["search"].to_dict()
+    assert compare(runs, ["a", "b"]).settings == [("search candidates", ("5", "10"))]
 
 
 def test_page_is_safe_and_repeats_itself() -> None:

@@ -226,8 +226,11 @@ def _settings(run: Run) -> dict[str, str]:
     if not isinstance(record, dict):
         return {}
     flagged = "command" in run.run
-    return {
-        f"--{name.replace('_', '-')}" if flagged else name.replace("_", " "): as_text(value)
-        for name, value in record.items()
-        if name not in BESIDE_THE_POINT
-    }
+    said = {}
+    for name, value in record.items():
+        known = value.to_dict() if hasattr(value, "to_dict") else value
+        for part, one in known.items() if isinstance(known, dict) else [("", known)]:
+            words = f"{name} {part}".strip().replace("_", " ")
+            if BESIDE_THE_POINT.isdisjoint((name, part)):
+                said[f"--{words.replace(' ', '-')}" if flagged else words] = as_text(one)
+    return said
