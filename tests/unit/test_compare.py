@@ -209,3 +209,31 @@ def test_differences_have_probabilities_also_below_the_thresholds() -> None:
     for edge, run, sure in (("A → B", "control", lost), ("B → C", "treated", gained)):
         row = table[table.index(edge) : table.index("</tr>", table.index(edge))]
         assert f"<td>{run}</td><td>{sure:.2f}</td>" in row
+
+
+def smooth_run(shift: float, half_width: float = 0.2) -> Run:
+    """A moves B by so many standard deviations."""
+    drifts = {"A": am.Drift(0.5, 1.0), "B": am.Drift(0.5, 1.0, linear={"A": 0.5 * shift})}
+    ends = (shift, shift - half_width, shift + 2.0 * half_width)
+    edges = pd.DataFrame(
+        [("A", "B", 0.9, True, "raises" if shift > 0.0 else "lowers", *ends)],
+        columns=[
+            *("parent", "child", "probability", "in_graph", "effect"),
+            *("shift", "shift_lower", "shift_upper"),
+        ],
+    )
+    families = pd.DataFrame(columns=["node", "parents", "score", "probability"])
+    return Run(Network({"A": [], "B": ["A"]}, drifts=drifts), edges=edges, families=families)
+
+
+def test_shifts_of_continuous_nodes_are_subtracted() -> None:
+    first = smooth_run(0.5)
+    found = compare([first, smooth_run(1.2), smooth_run(0.6)], ["one", "two", "three"])
+    rows = found.edges.set_index("run")
+    assert rows["change"].to_dict() == {"two": CHANGED, "three": KEPT}
+    assert rows.loc["two", "shift_change"] == pytest.approx(0.7)
+    # half widths of .2 below and .4 above in each run, independent of each other
+    assert rows.loc["two", "shift_lower"] == pytest.approx(0.7 - np.hypot(0.2, 0.4))
+    assert rows.loc["two", "shift_upper"] == pytest.approx(0.7 + np.hypot(0.4, 0.2))
+    assert rows["fold_ratio"].isna().all()
+    assert "shift +0.7 (+0.25 to +1.1)" in render_comparison(found, "Two tables")

@@ -185,6 +185,9 @@ def _row(row: dict[Any, Any]) -> dict[str, Any]:
         ratio = f"{row['fold_ratio']:.2g}"
         if math.isfinite(row["lower"]):
             ratio += f" ({row['lower']:.2g} to {row['upper']:.2g})"
+    if math.isfinite(row["shift_change"]):
+        ratio = f"shift {row['shift_change']:+.2g}"
+        ratio += f" ({row['shift_lower']:+.2g} to {row['shift_upper']:+.2g})"
     sure = {GAINED: row["probability_gained"], LOST: row["probability_lost"]}.get(row["change"])
     return {
         "parent": row["parent"],

@@ -382,7 +382,7 @@ def _level_panels(run: Run) -> list[dict[str, Any]] | None:
 
 
 def _how_clearly(gain: float) -> str:
-    """How much the evidence says that a node moves; all nodes are taken as one kind."""
+    """How much the evidence says that a node moves; a few unlike the others are taken as they."""
     if np.isinf(gain):
         return ""
     return f", by {gain:.0f} nats" if gain >= 0.0 else f" as the others, against {-gain:.0f} nats"

@@ -2,8 +2,8 @@
 
 Each run's edge probabilities are taken as independent. With p in the first run and q in another,
 the edge is new with probability (1 − p) q and gone with probability p (1 − q). Edges that both
-graphs hold are compared by what the parent does: the direction of its effect, and its fold changes
-where both runs have intervals.
+graphs hold are compared by what the parent does: the direction of its effect, and its fold changes,
+or its shifts of a continuous child, where both runs have intervals.
 """
 
 from __future__ import annotations
@@ -67,8 +67,9 @@ def compare(runs: Sequence[Run], names: Sequence[str]) -> Comparison:
 
     The table has the columns parent, child, run, change, probability_first, probability,
     in_first_graph, in_graph, probability_gained, probability_lost, effect_first, effect,
-    fold_ratio, lower, upper: the fold change in this run over that in the first. Largest changes
-    come first.
+    fold_ratio, lower, upper: the fold change in this run over that in the first; shift_change,
+    shift_lower, shift_upper: of a continuous child its shift less that in the first, each in
+    standard deviations of its own data. Largest changes come first.
     """
     if len(runs) < 2:
         raise DataError("A comparison needs at least two runs.")
@@ -100,6 +101,7 @@ COLUMNS = (
     *("parent", "child", "run", "change", "probability_first", "probability"),
     *("in_first_graph", "in_graph", "probability_gained", "probability_lost"),
     *("effect_first", "effect", "fold_ratio", "lower", "upper"),
+    *("shift_change", "shift_lower", "shift_upper"),
 )
 
 Edge = dict[str, Any]
@@ -122,7 +124,7 @@ def _rows(first: Run, other: Run, name: str) -> list[Edge]:
         inside = one["in_graph"], two["in_graph"]
         row = dict(zip(COLUMNS, (parent, child, name, OUTSIDE, p, q, *inside)))
         row |= {"probability_gained": (1 - p) * q, "probability_lost": p * (1 - q)}
-        row |= dict(zip(COLUMNS[-5:], ("", "", *NOTHING)))
+        row |= dict(zip(COLUMNS[-8:], ("", "", *NOTHING, *NOTHING)))
         if np.isnan(p) or np.isnan(q):  # a node that one of them lacks, or has not scored
             row["change"] = UNKNOWN
         else:
@@ -140,18 +142,31 @@ def _rows(first: Run, other: Run, name: str) -> list[Edge]:
 
 def _compared(first: Run, other: Run, one: Edge, two: Edge) -> Edge:
     """An edge of both graphs: does its parent act differently?"""
-    ratio, lower, upper = NOTHING
+    names, equal = ("fold_ratio", "lower", "upper"), 1.0
     if any(one["child"] in run.network.drifts for run in (first, other)):
-        ends = [
-            [edge.get(f"shift_{end}", np.nan) for end in ("lower", "upper")] for edge in (one, two)
-        ]
-        # comparisons with an unknown end are false
-        apart = bool(ends[0][0] > ends[1][1] or ends[1][0] > ends[0][1])
+        names, equal = ("shift_change", "shift_lower", "shift_upper"), 0.0
+        found = _shift_change(one, two)
     else:
-        ratio, lower, upper = _fold_ratio(first, other, one, two)
-        apart = np.isfinite(lower) and not lower <= 1.0 <= upper
+        found = _fold_ratio(first, other, one, two)
+    apart = np.isfinite(found[1]) and not found[1] <= equal <= found[2]
     change = CHANGED if apart or one["effect"] != two["effect"] else KEPT
-    return {"change": change, "fold_ratio": ratio, "lower": lower, "upper": upper}
+    return {"change": change, **dict(zip(names, found))}
+
+
+def _shift_change(one: Edge, two: Edge) -> Estimate:
+    """The difference of two shifts with its interval; unknown where one of the nodes jumps."""
+    ends = np.array(
+        [
+            [edge.get(f"shift{end}", np.nan) for end in ("", "_lower", "_upper")]
+            for edge in (one, two)
+        ]
+    )
+    middle, widths = ends[:, 0], ends.T - ends[:, 0]
+    change = float(middle[1] - middle[0])
+    # of the difference the lower end has the lower of the second and the upper of the first
+    down = float(np.hypot(widths[1][1], widths[2][0]))
+    up = float(np.hypot(widths[2][1], widths[1][0]))
+    return change, change - down, change + up
 
 
 def _by_edge(run: Run) -> dict[tuple[str, str], Edge]:
