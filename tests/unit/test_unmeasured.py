@@ -11,7 +11,7 @@ import pytest
 
 import asterism as am
 from asterism.errors import ModelError
-from asterism.learning.search.unmeasured import MARGIN, tied_groups
+from asterism.learning.search.unmeasured import UnmeasuredCause, tied_groups
 from asterism.sampling import model_posterior
 from tests.command_line import invoke
 
@@ -82,7 +82,7 @@ def test_true_loops_and_chains_carry_no_caveat(parents: dict[str, list[str]]) ->
     learner = learned(seen)
     causes = learner.unmeasured_causes(seen)
     assert causes
-    assert all(cause.gain < -MARGIN for cause in causes)
+    assert not any(cause.is_likely for cause in causes)
     assert (learner.edges_["caveat"] == "").all()
 
 
@@ -92,6 +92,25 @@ def test_labels_seen_without_error_are_compared_too() -> None:
     seen = am.observe(paths, am.Exact(), 12, seed=4)
     learner = am.StructureLearner({n: am.Exact() for n in parents}, 1, method="star").fit(seen)
     assert [cause.nodes for cause in learner.unmeasured_causes(seen)] == [("A", "B", "C")]
+
+
+def test_groups_that_are_not_compared_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    parents: dict[str, list[str]] = {"A": [], "B": ["A"], "C": ["B"]}
+    learner = learned(driven(parents, "ABC", 2))
+    seen = driven(parents, "ABC", 2)
+    assert learner.unmeasured_causes(seen)
+    assert "other group" not in learner.checks_left_out_
+    monkeypatch.setattr("asterism.learning.search.unmeasured.MOST_GROUPS", 0)
+    assert learner.unmeasured_causes(seen) == []
+    assert "1 other group of nodes" in learner.checks_left_out_
+
+
+def test_more_graphs_to_choose_from_ask_for_a_larger_margin() -> None:
+    edges = (("A", "B"), ("B", "C"), ("C", "D"))
+    chain = UnmeasuredCause(tuple("ABCD"), edges, -13.0)
+    assert chain.is_likely
+    assert not UnmeasuredCause(tuple("ABC"), edges[:2], -13.0).is_likely
+    assert "more than 14" in chain.sentence
 
 
 def drawn(seen: am.Observations, hidden: int, **more: object) -> am.StructureLearner:

@@ -150,7 +150,7 @@ class StructureLearner(Estimator, Asked):
         require_positive("minutes", self.minutes)
         return picked(StructureSettings, self)
 
-    _fitted = frozenset(["_found", "_observations", "_from_paths"])
+    _fitted = frozenset(["_found", "_observations", "_from_paths", "_groups_left_out"])
 
     # ------------------------------------------------------------------ learning
     def fit(
@@ -402,8 +402,10 @@ class StructureLearner(Estimator, Asked):
     def checks_left_out_(self) -> str:
         """Which of the checks could not be made, and why; "" if all were."""
         from asterism.learning.search.rate_factors import not_checked
+        from asterism.learning.search.unmeasured import not_compared
 
-        return not_checked(self._result)
+        left_out = not_compared(getattr(self, "_groups_left_out", 0))
+        return f"{not_checked(self._result)} {left_out}".strip()
 
     def unmeasured_causes(self, data: Observations) -> list[UnmeasuredCause]:
         """Compare the edges of every loop, clique and reciprocal pair with one hidden cause.
@@ -414,9 +416,10 @@ class StructureLearner(Estimator, Asked):
         if self._result.network is None or self._result.network.drifts or not self.graph_.edges:
             return []
         from asterism.learning.offsets import without_offsets
-        from asterism.learning.search.unmeasured import CAVEAT, unmeasured_causes
+        from asterism.learning.search.unmeasured import CAVEAT, groups_of, unmeasured_causes
 
         found = unmeasured_causes(self, without_offsets(data, self._result.levels))
+        self._groups_left_out = len(groups_of(self)) - len(found)
         marked = {edge for cause in found if cause.is_likely for edge in cause.edges}
         if marked:
             edges = self.edges_.copy()
