@@ -117,6 +117,18 @@ def test_a_wrong_file_of_settings_is_a_usage_error(
     assert not (tmp_path / "R").exists()
 
 
+def test_the_probability_of_an_edge_is_not_that_of_a_required_one(
+    paths_file: Path, tmp_path: Path
+) -> None:
+    nodes = am.Trajectories.load(paths_file).nodes
+    edges = [("--required", f"{nodes[1]}:{node}") for node in nodes if node != nodes[1]]
+    flags = [part for edge in edges for part in edge]
+    result = invoke("learn", paths_file, "-o", tmp_path / "R", "--max-parents", 2, *flags)
+    assert result.exit_code == 0, result.output
+    assert "an edge has a probability of 0" in result.stderr
+    assert "an edge has a probability of 1 " not in result.stderr
+
+
 def test_what_was_decided_is_said(paths_file: Path, tmp_path: Path) -> None:
     result = invoke("learn", paths_file, "-o", tmp_path / "RUN")
     assert result.exit_code == 0, result.output

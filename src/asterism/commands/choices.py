@@ -115,11 +115,12 @@ def _about_edges(
     else:
         text = "Few edges are expected"
     edges = _prior_of(learner, data)
-    children = edges.children
-    if children:
-        chance = edges.edge_probabilities(children[0])
-        typical = float(max(chance)) if len(chance) else 0.0
-        text += f": an edge has a probability of {typical:.2g} before the data"
+    for child in edges.children:
+        chance = edges.edge_probabilities(child)
+        free = chance[(chance > 0.0) & (chance < 1.0)]
+        if len(free):
+            text += f": an edge has a probability of {free.max():.2g} before the data"
+            break
     more = "; --edge-prior gives others" if options.edge_prior is not None else ""
     return f"{text} (--family-prior{more})."
 
@@ -155,7 +156,11 @@ def time_scale(
 
 def _prior_of(learner: StructureLearner, data: Observations | Trajectories) -> NumberedPrior:
     """What the flags say about the graph, but for single edges."""
+    from asterism.learning.search.influences import with_stimuli
+
     from_paths = isinstance(data, Trajectories)
     settings = learner.search_settings()
+    if isinstance(data, Observations) and not settings.may_be_continuous:
+        settings, data = with_stimuli(settings, data)  # which may be parents
     known = replace(settings.structure_prior, probabilities=None)
     return replace(settings, structure_prior=known).numbered_prior(tuple(data.nodes), from_paths)

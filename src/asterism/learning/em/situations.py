@@ -51,6 +51,8 @@ class _OwnCourses:
         self._courses, self._network = courses, network
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # of a copy that has no courses yet
+            raise AttributeError(name)
         return getattr(self._courses, name)
 
     def marginals(self, trajectory: int, times: FloatArray) -> list[FloatArray]:

@@ -257,8 +257,7 @@ class Scorer:
 
     def rate_by_node(self) -> list[FloatArray]:
         """Per node (S, S): the prior's β of its transitions."""
-        blocks = np.split(self.rate, np.cumsum(np.square(self.n_states))[:-1])
-        return [block.reshape(size, size) for block, size in zip(blocks, self.n_states)]
+        return cut(self.rate, [(size, size) for size in self.n_states])
 
     def _rates_by_node(self, solution: GraphSolution) -> list[FloatArray]:
         """Flat tables."""

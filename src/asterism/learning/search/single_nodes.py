@@ -20,7 +20,7 @@ from asterism.data.observations import Observations
 from asterism.learning.em.emission_fit import LearnedNode, learned_nodes, started_emissions
 from asterism.learning.em.fitting import Settings as EmSettings
 from asterism.learning.em.fitting import fit_parameters
-from asterism.learning.search.score import GridPlan, SingleStart, make_scorer
+from asterism.learning.search.score import GridPlan, SingleStart, cut, make_scorer
 from asterism.learning.search.settings import StructureSettings
 from asterism.model.emissions import Exact, emission_for, split_emissions
 from asterism.model.priors import (
@@ -128,8 +128,7 @@ def fit_single_nodes(
         return scorer.solve(tuple(() for _ in nodes), n_jobs=settings.n_jobs, keep_moments=False)
 
     def by_node_of(fit: Any) -> tuple[FloatArray, ...]:
-        blocks = np.split(fit.rates, compiled.graph.table_start[1:-1])
-        return tuple(b.reshape(m.shape).copy() for b, m in zip(blocks, allowed))
+        return tuple(block.copy() for block in cut(fit.rates, [mask.shape for mask in allowed]))
 
     def share_known(shape: float, rate: FloatArray, fit: Any) -> float:
         rates = by_node_of(fit)
