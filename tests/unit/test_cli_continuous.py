@@ -148,5 +148,7 @@ def test_a_learned_network_is_simulated_and_read_again(folder: Path) -> None:
     assert paths.exit_code == 0, paths.output
     refused = invoke("infer", folder / "drawn.csv", "--network", place, "-o", folder / "post")
     assert_refused(refused, 2, "am.infer")
+    refused = invoke("fit", folder / "drawn.csv", "--network", place, "-o", folder / "fit")
+    assert_refused(refused, 2, "continuous nodes")
     noisy = ("--emission", "gaussian:-1,1:0.2", "--force")
     assert_refused(invoke(*drawn, *noisy), 2, "--emission")

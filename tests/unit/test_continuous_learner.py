@@ -78,6 +78,25 @@ def test_what_is_known_beforehand_is_respected() -> None:
     assert found.loc["A", "B"] < chain().edge_probabilities_.loc["A", "B"]
 
 
+def test_prior_odds_count_in_the_choice_of_candidates() -> None:
+    """Two parents with little evidence, both near certain beforehand, in a network too large for
+    all pairs."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(2, 20, 40))
+    for i in range(1, 20):
+        values[:, i] = 0.7 * values[:, i - 1] + 0.7 * values[:, i]
+    names = [f"n{i:02d}" for i in range(40)]
+    frame = pd.DataFrame(values.reshape(-1, 40), columns=names)
+    frame.insert(0, "time", np.tile(np.arange(20.0), 2))
+    frame.insert(0, "trajectory", np.repeat(["a", "b"], 20))
+    data = am.Observations.from_frame(frame)
+    plain = learned(data).edge_probabilities_["n00"].drop("n00")
+    least = plain.nsmallest(2).index
+    prior = am.StructurePrior(probabilities={(p, "n00"): 0.999 for p in least})
+    told = learned(data, structure_prior=prior).edge_probabilities_["n00"]
+    assert (told[least] > 0.9).all()
+
+
 def test_an_unknown_stimulus_is_found_and_a_known_one_used() -> None:
     data = am.Observations.from_frame(table(0.7).assign(D=table(seed=4)["A"]))
     learner = learned(data)

@@ -97,6 +97,11 @@ def run(options: FitOptions, console: Console) -> Done:
 
 def _read(options: FitOptions) -> _Input:
     network = None if options.network is None else Network.load(options.network)
+    if network is not None and network.drifts:
+        raise Refused(
+            "The network has continuous nodes, and fit is for nodes that jump: asterism learn says "
+            "the decay time, level and effects of continuous ones."
+        )
     edges = None if options.edges is None else read_edges(options.edges)
     if network is not None and edges is not None:
         raise Refused("--network and --edges both give the graph; give one of them.")

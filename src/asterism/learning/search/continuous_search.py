@@ -423,13 +423,14 @@ def _ranking(names: Sequence[str], child: int, table: FamilyTable) -> Ranking:
 def family_rows(prior: NumberedPrior, child: int, single: FloatArray) -> IntArray:
     """The families of one node that are scored.
 
-    All of them in networks of up to 20 nodes. In larger ones those of the best single parents, the
-    best one together with everybody else, and every single parent, so that no allowed edge is left
-    without a probability.
+    All of them in networks of up to 20 nodes. In larger ones those of the best single parents, by
+    evidence and prior odds, the best one together with everybody else, and every single parent, so
+    that no allowed edge is left without a probability.
     """
     required = prior.required.get(child, ())
     free = np.setdiff1d(prior.candidates(child), required)
-    ranked = free[np.argsort(-single[free], kind="stable")]
+    likely = single + prior.log_odds(child)
+    ranked = free[np.argsort(-likely[free], kind="stable")]
     pool = ranked if prior.n_nodes <= _ALL_FAMILIES else ranked[:_N_CANDIDATES]
     room = int(prior.max_parents[child]) - len(required)
     n_families = sum(math.comb(len(pool), k) for k in range(room + 1))
