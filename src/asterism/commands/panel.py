@@ -38,23 +38,16 @@ from asterism.numerics.arrays import BoolArray
 def read_values(options: PanelOptions, data: Observations) -> tuple[Observations, list[str]]:
     """The observations with codes, sets and entries read as the flags say, and sentences."""
     decisions: list[str] = []
-    codes: dict[str, dict[str, str]] = {}
-    for text in options.state_code:
-        node, rest = node_of(text, data.measurements, "--state-code")
-        value, state = both_sides(rest, f"--state-code {text!r}", "VALUE=STATE, such as 999=dead")
-        codes.setdefault(node, {})[value] = state
-    for node, table in codes.items():
+    form = "VALUE=STATE, such as 999=dead"
+    for node, table in _meanings(options.state_code, data, "--state-code", form).items():
         data = data.with_state_codes(node, table)
         said = ", ".join(f"{value} means {state}" for value, state in table.items())
         decisions.append(f"Codes of {node!r} (--state-code): {said}, for certain.")
-    sets: dict[str, dict[str, list[str]]] = {}
-    for text in options.censored:
-        node, rest = node_of(text, data.measurements, "--censored")
-        value, states = both_sides(rest, f"--censored {text!r}", "VALUE=STATES, such as 99=1,2,3")
-        sets.setdefault(node, {})[value] = [s.strip() for s in states.split(",") if s.strip()]
-    for node, members_of in sets.items():
-        data = data.with_state_sets(node, members_of)
-        said = "; ".join(f"{v} means one of {', '.join(s)}" for v, s in members_of.items())
+    form = "VALUE=STATES, such as 99=1,2,3"
+    for node, table in _meanings(options.censored, data, "--censored", form).items():
+        sets = {v: [s.strip() for s in text.split(",") if s.strip()] for v, text in table.items()}
+        data = data.with_state_sets(node, sets)
+        said = "; ".join(f"{v} means one of {', '.join(s)}" for v, s in sets.items())
         decisions.append(f"Sets of states of {node!r} (--censored): {said}.")
     for text in options.exact_entry:
         node, state = node_of(text, data.measurements, "--exact-entry")
@@ -66,6 +59,18 @@ def read_values(options: PanelOptions, data: Observations) -> tuple[Observations
             f"{counted(len(data.events) - n_before, 'event')}."
         )
     return data, decisions
+
+
+def _meanings(
+    texts: Sequence[str], data: Observations, flag: str, form: str
+) -> dict[str, dict[str, str]]:
+    """Per node what its values stand for."""
+    found: dict[str, dict[str, str]] = {}
+    for text in texts:
+        node, rest = node_of(text, data.measurements, flag)
+        value, meaning = both_sides(rest, f"{flag} {text!r}", form)
+        found.setdefault(node, {})[value] = meaning
+    return found
 
 
 def _require_final(options: PanelOptions, data: Observations, node: str, state: str) -> None:

@@ -22,6 +22,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from asterism.numerics.child_process import start_child
@@ -177,7 +178,6 @@ def compile_kernels() -> None:
     from asterism.learning.search.coupled import Extrapolation
     from asterism.learning.search.score import GridPlan, SingleStart, make_scorer
     from asterism.learning.search.screened import score_piece
-    from asterism.learning.tasks import SharedInput
     from asterism.model.emissions import Gaussian
     from asterism.model.network import Network
     from asterism.numerics._jit import addresses
@@ -209,19 +209,13 @@ def compile_kernels() -> None:
     )
     problem = scorer.problem_of(((), ()))
     steps = len(problem.width)
-    shared = SharedInput(
-        problem=problem,
-        table=network.compiled.rates,
+    solution: Any = SimpleNamespace(
+        parents=((), ()),
+        rates=network.compiled.rates,
         initial=network.compiled.initial,
-        geometric=False,
         moments=np.tile(problem.width / 2.0, 8),
-        single_rates=(rates,) * 2,
-        allowed=allowed,
-        shape=5.0,
-        rate=np.full(8, 5.0),
-        digamma=False,
-        stop=np.zeros(1, dtype=np.bool_),
     )
+    shared = scorer.shared_input(solution)
     score_piece(shared, np.array([0]), [np.array([[-1], [1]])])
     # it consists of code that was compiled just now
     Extrapolation(problem, Parameters.of(network.compiled, "star")).improve()

@@ -240,19 +240,13 @@ def rate_model(
             for other in places[1:]:
                 group[other] = group[places[0]]
     fixed = np.zeros(len(allowed))
-    for place, value in _rate_values("fixed_rates", fixed_rates, network, allowed):
-        if not (np.isfinite(value) and value > 0.0):
-            raise ModelError(
-                f"fixed_rates holds {value:g}; a fixed rate must be positive (for zero, leave the "
-                "transition out of allowed_transitions)."
-            )
+    none = " (for zero, leave the transition out of allowed_transitions)"
+    for place, value in _rate_values("fixed_rates", fixed_rates, network, allowed, none):
         fixed[place] = value
     free = allowed & (fixed == 0.0)
     numbers, base[free] = np.unique(group[free], return_inverse=True)
     start = np.full(len(numbers), np.nan)
     for place, value in _rate_values("start_rates", start_rates, network, allowed):
-        if not (np.isfinite(value) and value > 0.0):
-            raise ModelError(f"start_rates holds {value:g}; a rate must be positive to start from.")
         if base[place] >= 0:
             start[base[place]] = value
     columns, effects = _effects(network, allowed, observations, covariates, dict(reference or {}))
@@ -459,8 +453,9 @@ def _by_node(what: str, given: Any, network: Network) -> dict[str, Any]:
 
 
 def _rate_values(
-    what: str, given: Any, network: Network, allowed: BoolArray
+    what: str, given: Any, network: Network, allowed: BoolArray, advice: str = ""
 ) -> list[tuple[int, float]]:
+    """Place and value of every rate that is given; they must be positive."""
     result: list[tuple[int, float]] = []
     for node, table in _by_node(what, given, network).items():
         if not isinstance(table, Mapping):
@@ -468,6 +463,8 @@ def _rate_values(
         for text, value in table.items():
             places = _places(network, allowed, node, text, what)
             for place, each in zip(places, np.broadcast_to(value, len(places))):
+                if not (np.isfinite(each) and each > 0.0):
+                    raise ModelError(f"{what} holds {each:g}; a rate must be positive{advice}.")
                 result.append((int(place), float(each)))
     return result
 
