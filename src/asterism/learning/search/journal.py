@@ -18,7 +18,7 @@ import sqlite3
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -295,23 +295,27 @@ def _is_signed(meta: Mapping[Any, Any]) -> bool:
     return bool(meta[_META_CHECKSUM] == _meta_checksum(content))
 
 
+class _Damaged(Exception):
+    """What is wrong with a file as a whole."""
+
+
 def _what_is_whole(place: Path) -> tuple[dict[str, str], list[Row]]:
     """Description and rows of an existing file; where any is damaged, the file is set aside."""
-    problem, meta, rows, n_damaged = _inspect(place)
-    if problem is None and not n_damaged:
-        return meta, rows
-    aside = _set_aside(place)
-    if problem is None:
+    try:
+        meta, rows, n_damaged = _inspect(place)
+        if not n_damaged:
+            return meta, rows
+        aside = _set_aside(place)
         connection = _connect(place, meta)
         _insert(connection, "scores", rows)
         connection.close()
-        n = n_damaged + len(rows)
         text = (
-            f"{n_damaged} of {n} scores in the journal {place.name} are damaged; they are left out "
-            f"and computed again (the damaged file is kept as {aside.name})."
+            f"{n_damaged} of {n_damaged + len(rows)} scores in the journal {place.name} are "
+            "damaged; they are left out and computed again (the damaged file is kept as "
+            f"{aside.name})."
         )
-    else:
-        meta, rows = {}, []
+    except _Damaged as problem:
+        meta, rows, aside = {}, [], _set_aside(place)
         text = (
             f"The journal {place.name} is damaged ({problem}); it was set aside as {aside.name} "
             "and the search starts again."
@@ -320,47 +324,37 @@ def _what_is_whole(place: Path) -> tuple[dict[str, str], list[Row]]:
     return meta, rows
 
 
-def _inspect(place: Path) -> tuple[str | None, dict[str, str], list[Row], int]:
-    """What is wrong with the file as a whole, its description, whole rows, damaged rows."""
-    whole: list[Row] = []
-    meta: dict[str, str] = {}
-    n_damaged = 0
+def _inspect(place: Path) -> tuple[dict[str, str], list[Row], int]:
+    """The description, whole rows, and the number of damaged ones; raises :class:`_Damaged`."""
     try:
-        connection = sqlite3.connect(place, timeout=0)
-        # a flipped bit may leave text that is no UTF-8
-        connection.text_factory = lambda text: text.decode("utf-8", "replace")
-        try:
-            verdict = connection.execute("PRAGMA quick_check").fetchone()[0]
+        with closing(sqlite3.connect(place, timeout=0)) as connection:
+            # a flipped bit may leave text that is no UTF-8
+            connection.text_factory = lambda text: text.decode("utf-8", "replace")
+            verdict = str(connection.execute("PRAGMA quick_check").fetchone()[0])
             if verdict != "ok":
-                return str(verdict).splitlines()[0], meta, whole, 0
+                raise _Damaged(verdict.splitlines()[0])
             kinds = {kind for (kind,) in connection.execute("SELECT type FROM sqlite_master")}
             if kinds - {"table", "index"}:  # a view or a trigger may compute rows for ever
-                return "it holds more than tables", meta, whole, 0
+                raise _Damaged("it holds more than tables")
             meta = dict(connection.execute("SELECT name, value FROM meta"))
             if not _is_signed(meta):
-                return "its description of data and settings was changed", {}, whole, 0
+                raise _Damaged("its description of data and settings was changed")
             if meta.get("format", FORMAT) != FORMAT:
-                return None, meta, whole, 0  # refused by its fingerprint
-            for row in connection.execute("SELECT context, item, payload, checksum FROM scores"):
-                if _is_whole(*row):
-                    whole.append(row)
-                else:
-                    n_damaged += 1
-        finally:
-            connection.close()
-    except sqlite3.OperationalError as problem:
-        if "no such table" in str(problem):
-            # created, but killed before the first table: nothing to lose, nothing to trust
-            return "it has no tables", meta, whole, 0
-        return str(problem), meta, whole, 0
+                return meta, [], 0  # refused by its fingerprint
+            rows = list(connection.execute("SELECT context, item, payload, checksum FROM scores"))
     except (sqlite3.Error, OverflowError, ValueError) as problem:
-        return str(problem), meta, whole, 0
-    return None, meta, whole, n_damaged
+        # created, but killed before the first table: nothing to lose, nothing to trust
+        empty = "no such table" in str(problem)
+        raise _Damaged("it has no tables" if empty else str(problem)) from None
+    whole = [row for row in rows if _is_whole(*row)]
+    return meta, whole, len(rows) - len(whole)
 
 
 def n_scores(place: Path) -> int:
     """How many scores a journal holds; 0 where it is none."""
-    return len(_inspect(place)[2]) if place.is_file() else 0
+    with suppress(_Damaged):
+        return len(_inspect(place)[1]) if place.is_file() else 0
+    return 0
 
 
 def _companions(place: Path) -> list[Path]:
