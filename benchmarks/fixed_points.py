@@ -28,7 +28,7 @@ import numpy as np
 import pandas as pd
 
 import asterism as am
-from asterism.learning.search import coupled, screened
+from asterism.learning.search import coupled, local_solves, screened
 from asterism.learning.search.score import GraphSolution, Scorer
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.task import prepare
@@ -163,17 +163,17 @@ def local_rows(reduced: bool, way: str) -> list[dict[str, Any]]:
             for child in range(min(n_nodes, 6))
         }
         counts: list[Any] = []
-        kernel = screened.local.score_families
+        kernel = local_solves.local.score_families
 
         def spy(*arguments: Any, counts: list[Any] = counts, kernel: Any = kernel) -> None:
             kernel(*arguments)
-            counts.append(arguments[6].iterations.copy())
+            counts.append(arguments[7].iterations.copy())
 
         shared = scorer.shared_input(solution)
         nodes = np.array(sorted(families))
         rows_of = [families[c] for c in sorted(families)]
         scores = screened.score_piece(shared, nodes, rows_of)  # compiles, if need be
-        with mock.patch.object(screened.local, "score_families", spy):
+        with mock.patch.object(local_solves.local, "score_families", spy):
             begin = time.process_time()
             screened.score_piece(shared, nodes, rows_of)
             seconds = time.process_time() - begin
