@@ -127,14 +127,26 @@ def test_settings_that_differ_are_listed() -> None:
     assert "come from the settings" in " ".join(comparison_sentences(found))
 
 
+class Unwritable:
+    """As an emission without a form in files."""
+
+    def to_dict(self) -> dict[str, object]:
+        raise DataError("it cannot be written")
+
+    def __repr__(self) -> str:
+        return "Unwritable()"
+
+
 def test_settings_inside_objects_are_listed_one_by_one() -> None:
     """As a learner holds them, and as its folder does; journals make no difference."""
     runs = [example_run(), example_run()]
     for run, candidates in zip(runs, (5, 10)):
         search = am.Search(candidates=candidates, journal=f"{candidates}.sqlite")
         run.run["settings"] = {**run.run["settings"], "search": search}
+        run.run["settings"]["emission"] = Unwritable()
     runs[1].run["settings"]["search"] = runs[1].run["settings"]["search"].to_dict()
     assert compare(runs, ["a", "b"]).settings == [("search candidates", ("5", "10"))]
+    assert runs[0].setting("candidates") == 5
 
 
 def test_page_is_safe_and_repeats_itself() -> None:

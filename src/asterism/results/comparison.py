@@ -17,7 +17,7 @@ import pandas as pd
 
 from asterism.errors import DataError
 from asterism.results.edge_effects import effect, rate_ratios
-from asterism.results.run import Run, rate_intervals
+from asterism.results.run import Run, inner_settings, rate_intervals
 from asterism.results.summary import BESIDES, as_text
 
 #: a number with the ends of its interval; NaN where unknown
@@ -241,10 +241,9 @@ def _settings(run: Run) -> dict[str, str]:
     if not isinstance(record, dict):
         return {}
     flagged = "command" in run.run
-    said = {}
+    said, inner = {}, inner_settings(record)
     for name, value in record.items():
-        known = value.to_dict() if hasattr(value, "to_dict") else value
-        for part, one in known.items() if isinstance(known, dict) else [("", known)]:
+        for part, one in inner.get(name, {"": value}).items():
             words = f"{name} {part}".strip().replace("_", " ")
             if BESIDE_THE_POINT.isdisjoint((name, part)):
                 said[f"--{words.replace(' ', '-')}" if flagged else words] = as_text(one)

@@ -159,8 +159,7 @@ class Run:
         """A setting of the learner, of one of its objects, or of the command; None if unknown."""
         settings, command = self.run.get("settings"), self.run.get("command")
         own = settings if isinstance(settings, dict) else {}
-        objects = [one.to_dict() if hasattr(one, "to_dict") else one for one in own.values()]
-        places = [own, *objects, command]
+        places = [own, *inner_settings(own).values(), command]
         known = (place.get(name) for place in places if isinstance(place, dict))
         return next((value for value in known if value is not None), None)
 
@@ -227,6 +226,17 @@ class Run:
         return edge_scores(
             self.edge_table, self.truth, graph=self.network, nodes=self.network.nodes
         )
+
+
+#: settings that are objects with settings of their own
+_OBJECTS = ("structure_prior", "search", "sampling", "accuracy")
+
+
+def inner_settings(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Those of settings that are objects, by the object: as learners hold them, or as files do."""
+    found: dict[str, Any] = {name: settings.get(name) for name in _OBJECTS}
+    plain = {name: one.to_dict() if hasattr(one, "to_dict") else one for name, one in found.items()}
+    return {name: one for name, one in plain.items() if isinstance(one, dict)}
 
 
 def _learned_record(learner: Any) -> dict[str, Any]:
