@@ -78,44 +78,6 @@ def _limit_change(before, after, inverse_width, count):
         after[k] = before[k] + 0.5 * (abs(change + most) - abs(change - most))
 
 
-@view
-def correct_generator(problem, trajectory, block, count, work):
-    """From generators in the middle of a block's steps to those that propagate them.
-
-    Off-diagonal entries are corrected one by one; the diagonal is minus their sum, plus the
-    correction of what rows sum to. Without data rows sum to zero, and do so afterwards, limited or
-    not. What all rows have in common there commutes with everything and needs only the weight of
-    its step: a constant in ψ then changes F by nothing at all.
-    """
-    begin = problem.step_start[trajectory] + block * BLOCK
-    padded = whole_vectors(count)
-    to_step = problem.to_step
-    quadrature = problem.quadrature[begin : begin + padded]
-    inverse = work.inverse_width[block * BLOCK : block * BLOCK + padded]
-    here = work.steps[block]
-    own = work.matrices[0, 1]  # not the first row, which nothing precedes
-    corrected = work.matrices[0, 2]
-    common = work.matrices[0, 3]
-    row = middle_row(2)
-    m0, m1, m2, m3 = here[row], here[row + 1], here[row + 2], here[row + 3]
-    g0, g1, g2, g3 = here[0], here[1], here[2], here[3]
-    at = (block * here.shape[0] + row + 1) * STRIDE
-    apply_band(to_step, begin, count, padded, work.flat_steps, at, bool(True), g1)
-    at += STRIDE
-    apply_band(to_step, begin, count, padded, work.flat_steps, at, bool(True), g2)
-    for k in range(padded):
-        own[k] = 0.5 * (m0[k] + m1[k] - m2[k] - m3[k])
-    flat = work.flat_matrices
-    apply_band(to_step, begin, count, padded, flat, int(STRIDE), bool(False), corrected)
-    _limit_change(own, corrected, inverse, padded)
-    for k in range(padded):
-        common[k] = 0.5 * (m0[k] + m1[k] + m2[k] + m3[k]) * quadrature[k]
-    for k in range(padded):
-        g0[k] = common[k] + corrected[k] - g1[k]
-    for k in range(padded):
-        g3[k] = common[k] - corrected[k] - g2[k]
-
-
 @inlined
 def _within(value, most):
     """``value``, or the nearest number within ± ``most``."""
@@ -248,8 +210,14 @@ def moments_to_middle(problem, trajectory, first, count, work):
 
 
 @view
-def _generator_of_many(problem, size, trajectory, block, count, work):
-    """:func:`correct_generator` for any number of states."""
+def correct_generator(problem, size, trajectory, block, count, work):
+    """From generators in the middle of a block's steps to those that propagate them.
+
+    Off-diagonal entries are corrected one by one; the diagonal is minus their sum, plus the
+    correction of what rows sum to. Without data rows sum to zero, and do so afterwards, limited or
+    not. What all rows have in common there commutes with everything and needs only the weight of
+    its step: a constant in ψ then changes F by nothing at all.
+    """
     begin = problem.step_start[trajectory] + block * BLOCK
     padded = whole_vectors(count)
     to_step = problem.to_step
@@ -326,7 +294,7 @@ def _middle_of_many(problem, size, trajectory, first, count, work):
 def corrections_of_many(problem, work, what, size, trajectory, first, count):
     """The four corrections for nodes of three and more states; others never compile them."""
     if what == CORRECT_GENERATOR:
-        _generator_of_many(problem, size, trajectory, first // BLOCK, count, work)
+        correct_generator(problem, size, trajectory, first // BLOCK, count, work)
     elif what == FILL_ENDS:
         fill_ends(problem, size, trajectory, work)
     elif what == ENTER_STRETCHES:
@@ -344,7 +312,7 @@ def fourth_order(problem, work, what, size, trajectory, first, count):
     if size > 2:
         corrections_of_many(work.addresses, problem, work, what, size, trajectory, first, count)
     elif what == CORRECT_GENERATOR:
-        correct_generator(problem, trajectory, first // BLOCK, count, work)
+        correct_generator(problem, 2, trajectory, first // BLOCK, count, work)
     elif what == FILL_ENDS:
         fill_ends(problem, 2, trajectory, work)
     elif what == ENTER_STRETCHES:
