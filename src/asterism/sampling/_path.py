@@ -29,7 +29,6 @@ import numpy as np
 from asterism.numerics._jit import inner
 from asterism.numerics._random_stream import uniform
 from asterism.sampling._along import (
-    OVER_TIME,
     advance,
     factors_at,
     follow,
@@ -38,7 +37,7 @@ from asterism.sampling._along import (
     span_ends,
     when_set,
 )
-from asterism.sampling._path_two import draw_backwards_two, filter_two, weigh_only_parent
+from asterism.sampling._path_two import draw_backwards_two, filter_two
 from asterism.sampling._weights import weigh_child, weigh_evidence
 
 #: what :func:`draw_path` returns instead of a number of jumps
@@ -300,10 +299,8 @@ def draw_path(d, n, model, paths, work, stream, first_time):
     if not first_time:
         for i in range(families.child_start[n], families.child_start[n + 1]):
             child, slot = families.child[i], families.child_slot[i]
-            held = model.seen.set_start[child * len(model.layout.start) + d :]
-            simple = model.rates.kind[child] < OVER_TIME and held[0] == held[1]
-            if simple and size == 2 and families.n_parents[child] == 1:
-                weigh_only_parent(d, child, model, paths, work, n_grid)
+            if size == 2:  # known when it is compiled: loops over states are unrolled
+                weigh_child(d, child, slot, 2, model, paths, work, n_grid)
             else:
                 weigh_child(d, child, slot, size, model, paths, work, n_grid)
     weigh_evidence(d, n, model, paths, work, n_grid, not first_time)

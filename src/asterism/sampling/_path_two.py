@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from asterism.numerics._jit import inner
 from asterism.numerics._random_stream import uniform
-from asterism.sampling._along import factors_at, is_high
 
 #: filtered probabilities whose sum is below are scaled up
 _SMALL = 1e-100
@@ -104,43 +101,3 @@ def draw_backwards_two(n, model, work, n_grid, stream):
         state = before
         work.state[k - 1] = state
     return n_jumps
-
-
-@inner
-def weigh_only_parent(d, child, model, paths, work, n_grid):
-    """``weigh_child`` for a parent with two states, if the child has no other and is never held.
-
-    Nor may its factors change over time. Factors on its jumps are the same whatever the parent.
-    """
-    layout, _, families, rates = model
-    pair = child * len(layout.start) + d
-    size = layout.n_states[child]
-    table = layout.table_start[child]
-    step_zero = families.term[child, 0, 0] * size * size
-    step_one = families.term[child, 0, 1] * size * size
-    first = paths.slot[pair]
-    last = first + paths.n_jumps[pair]
-    state = paths.initial[pair]
-    time = layout.start[d]
-    low, high = factors_at(rates, child, pair, 0)
-    k = 0
-    grid_time = work.time[1] if n_grid > 1 else math.inf
-    for jump in range(first, last + 1):
-        until = paths.time[jump] if jump < last else layout.end[d]
-        here = table + state * size
-        factor = high if is_high(state, size) else low
-        leave_zero = factor * rates.rate[here + step_zero + state]
-        leave_one = factor * rates.rate[here + step_one + state]
-        while grid_time < until:
-            work.log_weight[2 * k] -= (grid_time - time) * leave_zero
-            work.log_weight[2 * k + 1] -= (grid_time - time) * leave_one
-            time = grid_time
-            k += 1
-            grid_time = work.time[k + 1] if k + 1 < n_grid else math.inf
-        work.log_weight[2 * k] -= (until - time) * leave_zero
-        work.log_weight[2 * k + 1] -= (until - time) * leave_one
-        time = until
-        if jump < last:
-            state = np.int64(paths.state[jump])
-            work.log_weight[2 * k] += rates.log_rate[here + step_zero + state]
-            work.log_weight[2 * k + 1] += rates.log_rate[here + step_one + state]

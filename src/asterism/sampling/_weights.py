@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from asterism.numerics._jit import inner
+from asterism.numerics._jit import inlined, inner
 from asterism.sampling._along import (
     advance,
     factors_at,
@@ -22,13 +22,14 @@ from asterism.sampling._along import (
 )
 
 
-@inner
+@inlined
 def weigh_child(d, child, slot, size, model, paths, work, n_grid):
     """Add to the weights how well each of ``size`` states of a parent explains a child's path."""
     layout, seen, families, rates = model
     n_trajectories = len(layout.start)
     pair = child * n_trajectories + d
     own_size = layout.n_states[child]
+    square = own_size * own_size
     table = layout.table_start[child]
     n_followed, config = follow(families, child, slot, d, n_trajectories, paths, work)
     time = layout.start[d]
@@ -47,30 +48,33 @@ def weigh_child(d, child, slot, size, model, paths, work, n_grid):
     span = 0
     low, high = factors_at(rates, child, pair, span)
     span_time = span_ends(rates, child, time, span)
+    border = min(end, set_time, span_time)
     while True:
-        until = min(grid_time, jump_time, parent_time, end, set_time, span_time)
+        until = min(grid_time, jump_time, parent_time, border)
         length = until - time
         time = until
         here = table + (config * own_size + state) * own_size
         if length > 0.0 and not held:
             length *= high if is_high(state, own_size) else low
             for x in range(size):
-                step = families.term[child, slot, x] * own_size * own_size
-                work.log_weight[k * size + x] -= length * rates.rate[here + step + state]
+                at = here + families.term[child, slot, x] * square
+                work.log_weight[k * size + x] -= length * rates.rate[at + state]
         if set_time == until:
             by_hand += 1 if held else 0
             held = not held
             set_time = when_set(seen, pair, by_hand, held)
+            border = min(end, set_time, span_time)
         elif span_time == until:
             span += 1
             low, high = factors_at(rates, child, pair, span)
             span_time = span_ends(rates, child, layout.start[d], span)
+            border = min(end, set_time, span_time)
         elif jump_time == until:
             target = np.int64(paths.state[jump])
             if not held:
                 for x in range(size):
-                    step = families.term[child, slot, x] * own_size * own_size
-                    work.log_weight[k * size + x] += rates.log_rate[here + step + target]
+                    at = here + families.term[child, slot, x] * square
+                    work.log_weight[k * size + x] += rates.log_rate[at + target]
             state = target
             jump += 1
             jump_time = paths.time[jump] if jump < last_jump else math.inf
