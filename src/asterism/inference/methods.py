@@ -38,8 +38,6 @@ class Method:
     """Whether it gives a value of ln P(Y)."""
     is_comparable: bool = False
     """Whether its evidence is good enough to compare networks that differ much."""
-    is_bound: bool = False
-    """Whether its evidence never exceeds ln P(Y)."""
     has_intervals: bool = False
     """Whether intervals of learned rates from its evidence cover as often as they say."""
     scores_graphs: bool = False
@@ -51,8 +49,6 @@ class Method:
     """Where its E-step is made, as module:function; without one it does not learn rates by EM."""
     is_exact: bool = False
     """Whether rounding is its only error."""
-    takes: str = "all evidence"
-    """What evidence it can take."""
 
 
 _ENTRIES = (
@@ -69,7 +65,6 @@ _ENTRIES = (
         "Independent nodes: any size, quick; a lower bound of the evidence, often a loose one.",
         "asterism.engine.rules.star",
         fixed=(("method", "mean_field"),),
-        is_bound=True,
         scores_graphs=True,
         e_step="asterism.learning.em.e_step:VariationalStep",
     ),
@@ -91,7 +86,6 @@ _ENTRIES = (
         uses=("n_jobs",),
         options=("joint_limit",),
         is_comparable=True,
-        is_bound=True,
         has_intervals=True,
         e_step="asterism.learning.em.e_step:ExactStep",
         is_exact=True,
