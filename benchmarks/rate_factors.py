@@ -4,7 +4,8 @@ Four nodes with two states and no edges, 24 trajectories of 30 noisy measurement
 the rates of three nodes have a common factor per trajectory, Gamma distributed with a shape between
 1 and 3 (one standard deviation of its logarithm is a factor of 3.6 to 1.9); in the others nothing
 differs. Two chains of 400 draws. Pairs that seem to move together are false alarms in both kinds of
-sets. Seeds from 1,000 on; choices were made on others.
+sets. The same sets are learned without factors too: what do factors cost, and which false edges do
+they spare? Seeds from 1,000 on; choices were made on others.
 
 Written after every data set: ``rate_factors.csv`` and ``rate_factors_summary.csv``.
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 import time
 import warnings
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -57,7 +59,7 @@ def data_set(seed: int, differ: bool) -> tuple[am.Observations, float]:
     return obs, float(np.exp(np.sqrt(polygamma(1, shape))))
 
 
-def measure(seed: int, differ: bool) -> dict[str, Any]:
+def measure(seed: int, differ: bool, factors: bool) -> dict[str, Any]:
     """Figures of one data set; those of a spread are of the first node."""
     obs, spread = data_set(seed, differ)
     begin = time.process_time()
@@ -66,7 +68,20 @@ def measure(seed: int, differ: bool) -> dict[str, Any]:
         warnings.simplefilter("ignore")
         learner = am.StructureLearner(
             emission, random_state=seed, n_jobs=1, sampling=am.Sampling(chains=2, max_draws=400)
-        ).fit(obs)
+        )
+        if factors:
+            learner.fit(obs)
+        else:
+            with mock.patch("asterism.sampling.model_setup.factor_prior", return_value=None):
+                learner.fit(obs)
+    seconds = time.process_time() - begin
+    common = {
+        "seed": seed, "differ": differ, "factors": factors,
+        "edges": int((learner.edges_["probability"] >= 0.5).sum()),
+        "processor_seconds": seconds,
+    }  # fmt: skip
+    if not factors:
+        return common
     found = {(c.what, c.node): c for c in learner.checks_}
     own = found["trajectories differ", "N0"]
     alarms = [
@@ -75,36 +90,29 @@ def measure(seed: int, differ: bool) -> dict[str, Any]:
     true = {f"N{n}" for n in range(N_DIFFERENT)} if differ else set()
     false = [c for c in alarms if "differ" not in c.what or c.node not in true]
     return {
-        "seed": seed, "differ": differ, "spread": spread if differ else 1.0,
+        **common, "spread": spread if differ else 1.0,
         "probability": own.probability, "found": own.spread, "lower": own.lower,
         "upper": own.upper, "covers": own.lower <= spread <= own.upper if differ else None,
         "trajectories_alarms": len({c.node for c in false if "differ" in c.what}),
         "trend_alarms": len({c.node for c in false if "differ" not in c.what}),
         "pair_alarms": sum(c.is_likely for c in learner.checks_ if c.what == "nodes move together"),
-        "edges": int((learner.edges_["probability"] >= 0.5).sum()),
-        "processor_seconds": time.process_time() - begin,
     }  # fmt: skip
 
 
 def summary(frame: pd.DataFrame) -> pd.DataFrame:
     """Per kind of data."""
     rows = []
-    for differ, own in frame.groupby("differ", sort=False):
-        told = own[own["probability"] >= 0.5]
-        rows.append(
-            {
-                "trajectories_differ": differ,
-                "sets": len(own),
-                "told": len(told) if differ else np.nan,
-                "covers": own["covers"].astype(float).mean() if differ else np.nan,
-                "covers_told": told["covers"].astype(float).mean() if differ else np.nan,
-                "trajectories_alarms": int((own["trajectories_alarms"] > 0).sum()),
-                "trend_alarms": int((own["trend_alarms"] > 0).sum()),
-                "pair_alarms": int((own["pair_alarms"] > 0).sum()),
-                "false_edges": own["edges"].mean(),
-                "processor_seconds": own["processor_seconds"].mean(),
-            }
-        )
+    for (differ, factors), own in frame.groupby(["differ", "factors"], sort=False):
+        row = {"trajectories_differ": differ, "factors": factors, "sets": len(own)}
+        if factors and differ:
+            told = own[own["probability"] >= 0.5]
+            row |= {"told": len(told), "covers": own["covers"].astype(float).mean()}
+            row |= {"covers_told": told["covers"].astype(float).mean()}
+        if factors:
+            alarms = [f"{kind}_alarms" for kind in ("trajectories", "trend", "pair")]
+            row |= {name: int((own[name] > 0).sum()) for name in alarms}
+        row |= {"false_edges": own["edges"].mean()}
+        rows.append(row | {"processor_seconds": own["processor_seconds"].median()})
     return pd.DataFrame(rows)
 
 
@@ -117,8 +125,8 @@ def main() -> None:
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
     cases = [(i, True) for i in range(options.sets)] + [(i, False) for i in range(options.clean)]
-    for i, differ in cases:
-        rows.append(measure(options.first + i, differ))
+    for i, differ, factors in [(*case, on) for case in cases for on in (True, False)]:
+        rows.append(measure(options.first + i, differ, factors))
         print(rows[-1], flush=True)
         frame = pd.DataFrame(rows)
         frame.to_csv(options.output / "rate_factors.csv", index=False)
