@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import asterism as am
+from asterism.commands.emissions import choose_emissions
 from tests.command_line import assert_refused, invoke
 from tests.unit.test_continuous_learner import table
 
@@ -81,10 +82,10 @@ def test_columns_that_cannot_move_jump_beside_the_others(folder: Path) -> None:
     assert run.network.states["L"] == ("n", "y")
     set_outside = invoke("check", folder / "mixed.csv", "--json", "--exogenous", "L")
     assert any("read as noisy values" in x for x in json.loads(set_outside.stdout)["decisions"])
-    with_dose = ("--stimuli", folder / "stimuli.csv")
-    result = invoke("learn", folder / "mixed.csv", "-o", folder / "dose", "--json", *with_dose)
-    assert any("'L' cannot move" in line for line in json.loads(result.stdout)["decisions"])
-    assert not am.load(folder / "dose").network.drifts
+    told = am.Observations.from_frame(mixed).with_stimuli(pd.read_csv(folder / "stimuli.csv"))
+    choice = choose_emissions(told, may_move=True)
+    assert any("'L' cannot move" in line for line in choice.decisions)
+    assert not any(isinstance(one, am.Continuous) for one in choice.emission.values())
 
 
 @pytest.mark.parametrize("method", ["star", "sample"])
@@ -110,6 +111,10 @@ def test_clear_columns_of_both_kinds_are_learned_as_such(folder: Path) -> None:
     assert {("j", "y"), ("x", "k")} <= set(run.network.graph.edges)
     said = " ".join(json.loads(result.stdout)["decisions"])
     assert "unlike the other 2 columns" in said
+    told = invoke("check", place, "--json", "--emission", "x=continuous")
+    said = json.loads(told.stdout)["decisions"]
+    assert any(text.startswith("As asked, continuous") and "'x'" in text for text in said)
+    assert any("hidden states" in text and text.endswith("'j', 'k'.") for text in said)
 
 
 def test_effects_between_kinds_are_said_in_the_words_of_the_states(folder: Path) -> None:

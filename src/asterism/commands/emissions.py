@@ -163,8 +163,8 @@ def choose_emissions(
     """
     measured = observations.measurements
     everywhere, by_node = _asked(specifications, list(measured))
-    if "continuous" in (everywhere, *by_node.values()):  # then the other open columns move too
-        n_states = "continuous" if n_states == "auto" else n_states
+    for node, kind in by_node.items():  # what does not suit is refused before levels are counted
+        _made(kind, node, measured[node], 2, None)
     emission: dict[str, Any] = {}
     states: dict[str, list[str]] = {}
     groups: dict[str, list[str]] = {}
@@ -257,7 +257,9 @@ def _by_evidence(
     others = [
         node
         for node, one in emission.items()
-        if node not in open_columns and not (isinstance(one, Exact) and node in exogenous)
+        if node not in open_columns
+        and not isinstance(one, Continuous)
+        and not (isinstance(one, Exact) and node in exogenous)
     ]
     likely = any(isinstance(one, Likelihood) for one in emission.values())
     if decision.continuous and others and (likely or observations.stimuli is not None):
