@@ -133,7 +133,7 @@ def test_misspelt_kinds_and_labels_are_refused(folder: Path) -> None:
     mixed.loc[::2, "L"] = "n"
     mixed.to_csv(folder / "labels.csv", index=False)
     result = invoke(
-        "learn", folder / "labels.csv", "--emission", "L=continuous", "-o", folder / "x"
+        "learn", folder / "labels.csv", "--emission", "L=continuous", "-o", folder / "x", "--quiet"
     )
     assert_refused(result, 2, "'L'", "text")
 

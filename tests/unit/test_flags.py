@@ -18,8 +18,8 @@ from asterism.errors import Advice, DataError, Sentence, Setting, joined
 SOURCES = Path(asterism.__file__).parent
 #: layers whose sentences a command may print
 LAYERS = (
-    *("numerics", "data", "model", "evidence", "inference", "star", "exact", "simulation"),
-    *("clusters", "sampling", "learning"),
+    *("numerics", "data", "model", "timeline", "inference", "engine", "star", "exact"),
+    *("simulation", "clusters", "continuous", "sampling", "learning"),
 )
 
 #: a word like time_step, or a keyword with its equals sign; --emission NODE=… is a flag

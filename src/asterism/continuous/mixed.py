@@ -25,7 +25,7 @@ from asterism.continuous.network import jump_rates, jumping, slopes
 from asterism.continuous.series import FloatArray, IntArray
 from asterism.continuous.simulate import default_step
 from asterism.data.observations import Observations
-from asterism.errors import AsterismError, DataError, ModelError, TooLargeError
+from asterism.errors import AsterismError, DataError, ModelError, Setting, TooLargeError
 from asterism.model.emission_continuous import Continuous
 from asterism.model.network import Network
 from asterism.numerics._random_stream import new_stream
@@ -145,7 +145,8 @@ class _Data:
         size = sum((p[-1] - p[0]) / step + len(p) for p in points)
         if size * len(network.nodes) > _MOST_NUMBERS:
             raise TooLargeError(
-                f"The paths would have {size:.3g} points: give a longer time_step or less data."
+                f"The paths would have {size:.3g} points: give less data, or a longer ",
+                *(Setting("time_step"), "."),
             )
         self.grid = [_grid(p, step) for p in points]
         widest = max([len(network.states[m]) for m in jumps], default=1)
@@ -290,7 +291,7 @@ def solve_mixed(
     """Posterior of the paths by Gibbs sampling on a grid of times."""
     plan = DrawPlan(n_chains, n_draws, burn_in, max_draws)
     if time_step is not None and not time_step > 0.0:
-        raise AsterismError(f"time_step is {time_step!r}; it must be positive.")
+        raise AsterismError(Setting("time_step"), f" is {time_step!r}; it must be positive.")
     laid_out = _Data(network, data, time_step or default_step(network))
     laid_out.add_states(network, data, emission)
     model, key = model_arrays(network), np.random.SeedSequence(seed).generate_state(2, np.uint64)

@@ -39,7 +39,7 @@ PARSE_SECONDS = 300
 
 
 class ChildFailed(Exception):
-    """A child said no, or died; the text says which."""
+    """A child process failed or ended early; the text says which."""
 
 
 def parse_in_child(module: str, content: bytes) -> bytes:
