@@ -200,6 +200,7 @@ def summary(found: list[tuple[dict[str, Any], Any, Any]]) -> dict[str, Any]:
     sums = own[["zeros", "true_zeros", "claimed", "false", "reversals", "converged"]].sum()
     return {
         "nodes": int(means.pop("nodes")),
+        "first": int(own["seed"].min()),
         "networks": len(own),
         "gain": means["base_rate"] - means["log_loss"],
         "calibration_error": calibration_error(probability, is_edge),
