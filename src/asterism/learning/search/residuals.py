@@ -44,8 +44,30 @@ _N_FLIPS, _AT_ONCE = 2_000, 50
 _NAMED = 3
 
 
+class BeyondChance:
+    """What checks of residuals share: which nodes are meant, and whether chance explains it."""
+
+    nodes: tuple[str, ...]
+    chance: float
+
+    @property
+    def is_likely(self) -> bool:
+        """Whether it is more than chance."""
+        return self.chance < LEVEL
+
+    @property
+    def node(self) -> str:
+        """All nodes meant."""
+        return " and ".join(self.nodes)
+
+    @property
+    def children(self) -> tuple[str, ...]:
+        """Nodes whose edges carry the caveat."""
+        return self.nodes
+
+
 @dataclass(frozen=True)
-class MoveTogether:
+class MoveTogether(BeyondChance):
     """Two nodes without an edge that move together beyond what the model explains."""
 
     nodes: tuple[str, str]
@@ -57,21 +79,6 @@ class MoveTogether:
     chance: float
     """In what share of data sets without such pairs some pair goes together as well as this one."""
     what: str = TOGETHER
-
-    @property
-    def is_likely(self) -> bool:
-        """Whether it is more than chance."""
-        return self.chance < LEVEL
-
-    @property
-    def node(self) -> str:
-        """Both."""
-        return " and ".join(self.nodes)
-
-    @property
-    def children(self) -> tuple[str, ...]:
-        """Nodes whose edges carry the caveat."""
-        return self.nodes
 
     @property
     def caveat(self) -> str:

@@ -24,7 +24,7 @@ from asterism.data.observations import Observations
 from asterism.errors import first_few
 from asterism.learning.levels import measured_while_free
 from asterism.learning.search.measured_oddly import MOST_NODES
-from asterism.learning.search.residuals import FEWEST_TRAJECTORIES, LEVEL, chance_of
+from asterism.learning.search.residuals import FEWEST_TRAJECTORIES, BeyondChance, chance_of
 from asterism.model.emissions import Gaussian, emission_for
 from asterism.timeline.evidence import FloatArray, IntArray
 
@@ -37,7 +37,7 @@ _LARGEST = 3.0
 
 
 @dataclass(frozen=True)
-class OddErrors:
+class OddErrors(BeyondChance):
     """Errors of measurements that are not independent."""
 
     what: str
@@ -48,21 +48,6 @@ class OddErrors:
     its end, in standard deviations of the noise."""
     chance: float
     """In what share of data sets with independent errors some pair, or node, is as remarkable."""
-
-    @property
-    def is_likely(self) -> bool:
-        """Whether it is more than chance."""
-        return self.chance < LEVEL
-
-    @property
-    def node(self) -> str:
-        """All nodes meant."""
-        return " and ".join(self.nodes)
-
-    @property
-    def children(self) -> tuple[str, ...]:
-        """Nodes whose edges carry the caveat."""
-        return self.nodes
 
     @property
     def caveat(self) -> str:
