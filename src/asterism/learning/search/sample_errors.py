@@ -107,8 +107,8 @@ def error_sentences(found: Sequence[OddErrors]) -> list[str]:
             "Could it be something else? Errors of measurements go together in "
             f"{first_few([one.node for one in pairs])} (correlation {pairs[0].size:+.2f}; by "
             f"chance in less than {max(pairs[0].chance, 0.001):.1%} of data sets): samples differ "
-            "as a whole, which looks like edges. Divide each sample by what its nodes have in "
-            "common (normalise), or take out what it was measured with."
+            "as a whole, which looks like edges. Normalise the samples, or correct them for the "
+            "batch in which they were measured."
         )
     if drifts := [one for one in found if one.is_likely and one.what == DRIFT]:
         names = first_few([one.node for one in drifts])
